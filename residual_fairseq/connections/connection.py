@@ -1,0 +1,114 @@
+"""What a residual connection is: four verbs on the stream that a stack carries."""
+
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Type
+
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a connection sits in an encoder-decoder Transformer.
+
+    A stack asks for one connection at each of its sublayers, which reads and writes the stream,
+    and one more at its ends, which opens and closes the stream.
+
+    Attributes:
+        stack: ``"encoder"`` or ``"decoder"``.
+        sublayer: ``"self_attn"``, ``"encoder_attn"`` or ``"ffn"``; None at the ends of the stack.
+        index: of the sublayer within its layer, from 0 (0 at the ends).
+        layer: of the layer within its stack, from 0 (0 at the ends).
+        sublayers: how many a layer of this stack has (2 in an encoder, 3 in a decoder, 2 without
+            cross-attention).
+        encoder_layers: N, the depth of the encoder.
+        decoder_layers: M, the depth of the decoder.
+        embed_dim: C, the width of the stack.
+    """
+
+    stack: str
+    sublayer: Optional[str]
+    index: int
+    layer: int
+    sublayers: int
+    encoder_layers: int
+    decoder_layers: int
+    embed_dim: int
+
+    @property
+    def at_ends(self) -> bool:
+        """Whether this is the pair of ends of the stack rather than a sublayer."""
+        return self.sublayer is None
+
+    @property
+    def layers(self) -> int:
+        """The depth of this stack: N in the encoder, M in the decoder."""
+        return self.encoder_layers if self.stack == "encoder" else self.decoder_layers
+
+
+class Connection(nn.Module):
+    """How a stack carries its residual stream: open, read, write, close.
+
+    The stream is a list of tensors of shape ``(T, B, C)``; its first is the main stream, which
+    analyses look at. For a sublayer f at this place a layer computes
+    ``stream = write(stream, f(read(stream)))``, dropout counted as part of f. The four verbs
+    return new lists and never change a tensor of the stream in place: a checkpointed layer runs
+    again over the same stream in the backward pass.
+
+    A subclass is one published scheme. It is constructed once for each sublayer and once for the
+    ends of each stack, and may have other parameters at the ends than at a sublayer. A parameter
+    of a LayerNorm that fairseq's transformer also has is named ``layer_norm``, so that weights
+    saved under fairseq's names load.
+
+    Args:
+        place: where this connection sits.
+        options: the model's configuration, which has the fields of `Options`.
+    """
+
+    @dataclass
+    class Options:
+        """Flags of this scheme: each field becomes a flag of ``--arch residual_transformer``."""
+
+    #: fairseq's flags that touch the residual stream itself and that this scheme gives a meaning.
+    supported_flags = frozenset()
+
+    def __init__(self, place: Place, options) -> None:
+        super().__init__()
+
+    def open(self, x: Tensor) -> List[Tensor]:
+        """The stream at the bottom of a stack, from the embeddings x ``(T, B, C)``."""
+        return [x]
+
+    def read(self, stream: List[Tensor]) -> Tensor:
+        """The input ``(T, B, C)`` of the sublayer at this place."""
+        raise NotImplementedError
+
+    def write(self, stream: List[Tensor], y: Tensor) -> List[Tensor]:
+        """The stream after the sublayer at this place, whose output is y ``(T, B, C)``."""
+        raise NotImplementedError
+
+    def scale_residual(self, stream: List[Tensor], w: Tensor) -> List[Tensor]:
+        """The stream with what y is added to scaled by w ``(C,)``: ``--scale-resids``."""
+        raise NotImplementedError
+
+    def close(self, stream: List[Tensor]) -> Tensor:
+        """The output ``(T, B, C)`` of the stack."""
+        return stream[0]
+
+
+#: Every known scheme, by the name that ``--residual-connection`` takes.
+REGISTRY: Dict[str, Type[Connection]] = {}
+
+
+def register_connection(name: str):
+    """Class decorator: makes a `Connection` known as ``--residual-connection NAME``.
+
+    Raises:
+        ValueError: the name belongs to another class.
+    """
+
+    def register(cls: Type[Connection]) -> Type[Connection]:
+        if REGISTRY.setdefault(name, cls) is not cls:
+            raise ValueError(f"residual connection {name!r} is already {REGISTRY[name]}")
+        return cls
+
+    return register

@@ -1,0 +1,61 @@
+"""Named architectures: the sizes that ``--arch`` stands for; every flag overrides its value."""
+
+from fairseq.models import register_model_architecture
+from fairseq.models.transformer.transformer_legacy import base_architecture
+from omegaconf import OmegaConf
+
+from .config import flatten
+from .residual_transformer import NAME
+
+#: width, feed-forward width, heads, layers of each stack; and what else a name stands for.
+SIZES = {
+    # Vaswani et al. 2017, table 3, base.
+    "residual_transformer": (512, 2048, 8, 6, {}),
+    # Wu et al. 2021 on Multi30k, Transformer-Tiny.
+    "residual_transformer_tiny": (128, 256, 4, 4, {}),
+    # ResiDual's public IWSLT setting; fairseq's own transformer_iwslt_de_en is 512 wide.
+    "residual_transformer_iwslt_de_en": (256, 1024, 4, 6, {}),
+    # ResiDual's public WMT setting, and B2T's.
+    "residual_transformer_wmt_en_de": (512, 2048, 8, 6, {}),
+    # Vaswani et al. 2017, table 3, big, with fairseq's dropout for it.
+    "residual_transformer_wmt_en_de_big": (
+        1024,
+        4096,
+        16,
+        6,
+        {"dropout": 0.3, "attention_dropout": 0.1},
+    ),
+    # ResiDual's public OPUS-100 setting; the paper's depth is 18 + 18.
+    "residual_transformer_opus100": (512, 2048, 8, 6, {}),
+}
+
+
+def defaults(name: str) -> dict:
+    """The values that the named architecture stands for, by their names in the configuration."""
+    embed_dim, ffn_embed_dim, heads, layers, others = SIZES[name]
+    # The decoder's widths are left to fairseq, which takes the encoder's for them.
+    return {
+        "encoder_embed_dim": embed_dim,
+        "encoder_ffn_embed_dim": ffn_embed_dim,
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads,
+        "encoder_layers": layers,
+        "decoder_layers": layers,
+        **others,
+    }
+
+
+def register(name: str) -> None:
+    """Makes ``--arch NAME`` known to fairseq."""
+
+    @register_model_architecture(NAME, name)
+    def apply(args) -> None:
+        if OmegaConf.is_config(args):
+            flatten(args)
+        for key, value in defaults(name).items():
+            setattr(args, key, getattr(args, key, value))
+        base_architecture(args)
+
+
+for _name in SIZES:
+    register(_name)

@@ -1,0 +1,97 @@
+"""The model that ``--arch residual_transformer`` builds."""
+
+import torch
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model
+from fairseq.models.transformer import TransformerModelBase
+
+from ..errors import UsageError
+from .config import config_class, read
+from .decoder import ResidualTransformerDecoder
+from .encoder import ResidualTransformerEncoder
+
+
+NAME = "residual_transformer"
+
+
+# Registered without its dataclass, as fairseq's own transformer is: so one class serves both
+# front ends in both distributions, and named architectures apply to flags and to YAML alike.
+@register_model(NAME)
+class ResidualTransformerModel(TransformerModelBase):
+    """Transformer (Vaswani et al. 2017) over a residual connection of choice.
+
+    Its checkpoints carry the connection's name, so that weights of another connection, whose
+    names and shapes may be the same, are never taken for this one's.
+
+    Args:
+        cfg: the configuration.
+        encoder: a `ResidualTransformerEncoder`.
+        decoder: a `ResidualTransformerDecoder`.
+    """
+
+    def __init__(self, cfg, encoder, decoder):
+        super().__init__(cfg, encoder, decoder)
+        self.register_buffer("residual_connection", encode_name(cfg.residual_connection))
+
+    @classmethod
+    def add_args(cls, parser):
+        """Adds the flags of this model and of every registered connection."""
+        gen_parser_from_dataclass(
+            parser, config_class()(), delete_default=True, with_prefix=""
+        )
+
+    @classmethod
+    def build_model(cls, args, task):
+        """Builds the model from the flags of a command, or the ``model`` part of a YAML.
+
+        Raises:
+            UsageError: the flags contradict each other, or mean nothing here.
+        """
+        cfg = read(args)
+        try:
+            return super().build_model(cfg, task)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+    @classmethod
+    def build_encoder(cls, cfg, src_dict, embed_tokens):
+        return ResidualTransformerEncoder(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+        return ResidualTransformerDecoder(
+            cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention
+        )
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """Upgrades weights saved under fairseq's names, and checks whose weights they are.
+
+        Weights without the name of a connection, those of fairseq's own transformer or of the
+        ResiDual reference code, are taken to be of this model's connection.
+        """
+        saved = state_dict.setdefault("residual_connection", self.residual_connection)
+        if not torch.equal(saved.cpu(), self.residual_connection.cpu()):
+            raise UsageError(
+                f"the checkpoint is of --residual-connection {decode_name(saved)}, "
+                f"this model of {decode_name(self.residual_connection)}"
+            )
+        super().upgrade_state_dict_named(state_dict, name)
+
+    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+        """Loads weights; names the first few that do not fit in one line."""
+        try:
+            return super().load_state_dict(state_dict, strict, model_cfg, args)
+        except RuntimeError as error:
+            lines = [line.strip() for line in str(error).split("\n")[1:]]
+            shown = " ".join(lines)
+            shown = shown if len(shown) <= 300 else shown[:300] + " ..."
+            raise UsageError(f"the checkpoint does not fit this model: {shown}") from error
+
+
+def encode_name(name: str) -> torch.Tensor:
+    """A name as a buffer: what a state dict holds is tensors."""
+    return torch.tensor(list(name.encode()), dtype=torch.uint8)
+
+
+def decode_name(buffer: torch.Tensor) -> str:
+    return bytes(buffer.tolist()).decode()

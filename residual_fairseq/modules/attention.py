@@ -1,0 +1,121 @@
+"""Multi-head attention under fairseq's parameter names, on PyTorch's fused kernels."""
+
+from typing import Dict, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from fairseq.modules import MultiheadAttention
+from torch import Tensor
+
+from .masks import causal_mask
+
+
+class Attention(MultiheadAttention):
+    """Multi-head attention (Vaswani et al. 2017, section 3.2.2).
+
+    Parameters, their names and their initialisation are fairseq's. Unlike fairseq's, it always
+    takes ``scaled_dot_product_attention``, in cross-attention and step by step too; it computes
+    the attention weights only when they are asked for; and it calls its projections as modules,
+    so that quantisation noise reaches them.
+
+    Args (those of fairseq's class that matter here):
+        embed_dim: C; ``num_heads`` must divide it.
+        num_heads: H.
+        kdim, vdim: width of the memory, where it is not C.
+        dropout: of the attention weights, default 0.
+        self_attention, encoder_decoder_attention: which of the two this is. Cross-attention keeps
+            its keys and values from the first step on.
+        q_noise, qn_block_size: quantisation noise on the four projections, default none.
+    """
+
+    def forward(
+        self,
+        query: Tensor,
+        memory: Tensor,
+        mask: Optional[Tensor] = None,
+        causal: bool = False,
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        need_weights: bool = False,
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """Attends from the queries to the memory.
+
+        Args:
+            query: ``(T, B, C)``.
+            memory: ``(S, B, kdim)``, what keys and values are made of; the queries themselves in
+                self-attention. With an incremental state, only what is new in it.
+            mask: boolean, broadcastable to ``(B, H, T, S)``; True where a query may look.
+            causal: a query looks at its own position and before. Not together with a mask.
+            incremental_state: keys and values of earlier steps, which this step adds to.
+            need_weights: also return the attention weights.
+
+        Returns:
+            The output ``(T, B, C)``, and the attention weights ``(H, B, T, S)`` or None.
+        """
+        q = self.split_heads(self.q_proj(query))
+        keys: Optional[Tensor] = None
+        values: Optional[Tensor] = None
+        saved: Dict[str, Optional[Tensor]] = {}
+        if incremental_state is not None:
+            saved = self._get_input_buffer(incremental_state)
+            if "prev_key" in saved:
+                keys, values = saved["prev_key"], saved["prev_value"]
+        if keys is None or not self.encoder_decoder_attention:
+            k = self.split_heads(self.k_proj(memory))
+            v = self.split_heads(self.v_proj(memory))
+            if keys is not None and values is not None:
+                k = torch.cat([keys, k], dim=2)
+                v = torch.cat([values, v], dim=2)
+            keys, values = k, v
+        assert keys is not None and values is not None
+        if incremental_state is not None:
+            saved["prev_key"], saved["prev_value"] = keys, values
+            self._set_input_buffer(incremental_state, saved)
+
+        dropout = 0.0
+        if self.training or self.dropout_module.apply_during_inference:
+            dropout = float(self.dropout_module.p)
+        weights: Optional[Tensor] = None
+        if need_weights:
+            weights = self.attention_weights(q, keys, mask, causal)
+            context = torch.matmul(F.dropout(weights, dropout, training=True), values)
+            weights = weights.transpose(0, 1)
+        else:
+            context = F.scaled_dot_product_attention(
+                q, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal
+            )
+        T, B, C = query.shape
+        return self.out_proj(context.permute(2, 0, 1, 3).reshape(T, B, C)), weights
+
+    @torch.jit.export
+    def reorder_incremental_state(
+        self,
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]],
+        new_order: Tensor,
+    ):
+        """Follows the beams: row i of the cache becomes what row ``new_order[i]`` was.
+
+        fairseq's own leaves the keys of cross-attention where they are while the number of rows
+        stays, which is right only for beams that stay within their sentence.
+        """
+        saved = self._get_input_buffer(incremental_state)
+        for name in saved.keys():
+            cached = saved[name]
+            if cached is not None:
+                saved[name] = cached.index_select(0, new_order)
+        return self._set_input_buffer(incremental_state, saved)
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        """``(T, B, C)`` to ``(B, H, T, C / H)``."""
+        T, B, _ = x.shape
+        return x.view(T, B, self.num_heads, self.head_dim).permute(1, 2, 0, 3)
+
+    def attention_weights(
+        self, q: Tensor, k: Tensor, mask: Optional[Tensor], causal: bool
+    ) -> Tensor:
+        """Softmax of the scaled scores, in float32 and back: ``(B, H, T, S)``."""
+        scores = torch.matmul(q * self.scaling, k.transpose(2, 3))
+        if causal:
+            mask = causal_mask(q.size(2), k.size(2), q.device)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
+        return torch.softmax(scores, dim=-1, dtype=torch.float32).type_as(q)

@@ -1,0 +1,235 @@
+"""The encoder layer and the decoder layer, each written once over a residual connection."""
+
+from typing import Dict, List, Optional, Tuple
+
+import torch
+from fairseq import utils
+from fairseq.modules import FairseqDropout
+from fairseq.modules.quant_noise import quant_noise
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from .attention import Attention
+
+
+class Layer(nn.Module):
+    """What the two layers share: the feed-forward sublayer, dropout, names of weights.
+
+    Args:
+        cfg: the model's configuration.
+        side: of the configuration, ``cfg.encoder`` or ``cfg.decoder``.
+        connections: one for each sublayer, by its name ``self_attn``, ``encoder_attn``, ``ffn``.
+    """
+
+    def __init__(self, cfg, side, connections: Dict[str, nn.Module]) -> None:
+        super().__init__()
+        self.checkpoint_activations = cfg.checkpoint_activations
+        self.embed_dim = side.embed_dim
+        self.self_attn = Attention(
+            side.embed_dim,
+            side.attention_heads,
+            dropout=cfg.attention_dropout,
+            self_attention=True,
+            q_noise=cfg.quant_noise.pq,
+            qn_block_size=cfg.quant_noise.pq_block_size,
+        )
+        self.fc1 = self.build_linear(cfg, side.embed_dim, side.ffn_embed_dim)
+        self.fc2 = self.build_linear(cfg, side.ffn_embed_dim, side.embed_dim)
+        self.ffn_layernorm = None
+        self.activation_fn = utils.get_activation_fn(cfg.activation_fn)
+        name = type(self).__name__
+        self.dropout_module = FairseqDropout(cfg.dropout, module_name=name)
+        self.activation_dropout_module = FairseqDropout(
+            float(cfg.activation_dropout or cfg.relu_dropout or 0), module_name=name
+        )
+        for sublayer, connection in connections.items():
+            setattr(self, f"{sublayer}_connection", connection)
+
+    @staticmethod
+    def build_linear(cfg, inputs: int, outputs: int) -> nn.Module:
+        return quant_noise(
+            nn.Linear(inputs, outputs), cfg.quant_noise.pq, cfg.quant_noise.pq_block_size
+        )
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        """The position-wise feed-forward sublayer, ``(T, B, C)`` to ``(T, B, C)``."""
+        x = self.activation_dropout_module(self.activation_fn(self.fc1(x)))
+        if self.ffn_layernorm is not None:
+            x = self.ffn_layernorm(x)
+        return self.dropout_module(self.fc2(x))
+
+    def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> None:
+        """Gives weights under fairseq's names of a layer their names here."""
+        for fairseq_name, connection in (
+            ("self_attn_layer_norm", "self_attn_connection"),
+            ("encoder_attn_layer_norm", "encoder_attn_connection"),
+            ("final_layer_norm", "ffn_connection"),
+        ):
+            for weight in ("weight", "bias"):
+                old = f"{name}.{fairseq_name}.{weight}"
+                if old in state_dict:
+                    state_dict[f"{name}.{connection}.layer_norm.{weight}"] = state_dict.pop(old)
+        # fairseq 0.12.2 keeps a second copy of an encoder layer's weights for its fast path.
+        for copied in ("in_proj", "out_proj", "fc1", "fc2"):
+            for weight in ("weight", "bias"):
+                state_dict.pop(f"{name}.{copied}_{weight}", None)
+
+
+class EncoderLayer(Layer):
+    """Self-attention and feed-forward, over the connections of their places."""
+
+    def __init__(self, cfg, connections: Dict[str, nn.Module]) -> None:
+        super().__init__(cfg, cfg.encoder, connections)
+
+    def forward(self, stream: List[Tensor], mask: Optional[Tensor]) -> List[Tensor]:
+        """Carries the stream through the layer.
+
+        Args:
+            stream: tensors of shape ``(T, B, C)``.
+            mask: boolean ``(B, 1, 1, T)``, True at tokens and False at padding; None where there
+                is no padding.
+        """
+        if torch.jit.is_scripting():
+            return self.sublayers(stream, mask)
+        elif self.checkpoint_activations and torch.is_grad_enabled():
+            return checkpoint(self.sublayers, stream, mask, use_reentrant=False)
+        else:
+            return self.sublayers(stream, mask)
+
+    def sublayers(self, stream: List[Tensor], mask: Optional[Tensor]) -> List[Tensor]:
+        x = self.self_attn_connection.read(stream)
+        y, _ = self.self_attn(x, x, mask)
+        stream = self.self_attn_connection.write(stream, self.dropout_module(y))
+
+        x = self.ffn_connection.read(stream)
+        return self.ffn_connection.write(stream, self.feed_forward(x))
+
+
+class DecoderLayer(Layer):
+    """Self-attention, cross-attention and feed-forward, over the connections of their places.
+
+    ``--scale-attn``, ``--scale-heads``, ``--scale-fc`` and ``--scale-resids`` act as in fairseq's
+    decoder layer (NormFormer, Shleifer et al. 2021, arXiv 2110.09456), under its weights' names.
+    """
+
+    def __init__(self, cfg, connections: Dict[str, nn.Module]) -> None:
+        super().__init__(cfg, cfg.decoder, connections)
+        self.cross_self_attention = cfg.cross_self_attention
+        self.encoder_attn = None
+        if not cfg.no_cross_attention:
+            self.encoder_attn = Attention(
+                cfg.decoder.embed_dim,
+                cfg.decoder.attention_heads,
+                kdim=cfg.encoder.embed_dim,
+                vdim=cfg.encoder.embed_dim,
+                dropout=cfg.attention_dropout,
+                encoder_decoder_attention=True,
+                q_noise=cfg.quant_noise.pq,
+                qn_block_size=cfg.quant_noise.pq_block_size,
+            )
+        self.attn_ln = nn.LayerNorm(cfg.decoder.embed_dim) if cfg.scale_attn else None
+        self.c_attn = (
+            nn.Parameter(torch.ones(cfg.decoder.attention_heads)) if cfg.scale_heads else None
+        )
+        if cfg.scale_fc:
+            self.ffn_layernorm = nn.LayerNorm(cfg.decoder.ffn_embed_dim)
+        self.w_resid = nn.Parameter(torch.ones(cfg.decoder.embed_dim)) if cfg.scale_resids else None
+        self.need_attn = False
+
+    def forward(
+        self,
+        stream: List[Tensor],
+        encoder_out: Optional[Tensor],
+        encoder_mask: Optional[Tensor],
+        mask: Optional[Tensor],
+        causal: bool,
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        need_attn: bool = False,
+    ) -> Tuple[List[Tensor], Optional[Tensor]]:
+        """Carries the stream through the layer.
+
+        Args:
+            stream: tensors of shape ``(T, B, C)``.
+            encoder_out: the encoder's output ``(S, B, C)``, if there is an encoder.
+            encoder_mask: boolean ``(B, 1, 1, S)``, True at tokens of the source; None where there
+                is no padding.
+            mask: boolean, broadcastable to ``(B, 1, T, T)`` (``(B, 1, T, S + T)`` under
+                ``--cross-self-attention``), True where self-attention may look; None: everywhere.
+            causal: self-attention looks at no later position; instead of a mask.
+            incremental_state: keys and values of earlier steps, when decoding step by step.
+            need_attn: also return the weights of cross-attention. They are returned too in
+                evaluation mode if generation was asked for alignments.
+
+        Returns:
+            The stream, and the cross-attention weights ``(H, B, T, S)`` or None.
+        """
+        if torch.jit.is_scripting():
+            return self.sublayers(
+                stream, encoder_out, encoder_mask, mask, causal, incremental_state, need_attn
+            )
+        elif (
+            self.checkpoint_activations and torch.is_grad_enabled() and incremental_state is None
+        ):
+            return checkpoint(
+                self.sublayers,
+                stream,
+                encoder_out,
+                encoder_mask,
+                mask,
+                causal,
+                None,
+                need_attn,
+                use_reentrant=False,
+            )
+        else:
+            return self.sublayers(
+                stream, encoder_out, encoder_mask, mask, causal, incremental_state, need_attn
+            )
+
+    def sublayers(
+        self,
+        stream: List[Tensor],
+        encoder_out: Optional[Tensor],
+        encoder_mask: Optional[Tensor],
+        mask: Optional[Tensor],
+        causal: bool,
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]],
+        need_attn: bool,
+    ) -> Tuple[List[Tensor], Optional[Tensor]]:
+        x = self.self_attn_connection.read(stream)
+        memory = x
+        if self.cross_self_attention:
+            # Step by step, the source is among the cached keys from the first step on.
+            if "prev_key" not in self.self_attn._get_input_buffer(incremental_state):
+                assert encoder_out is not None
+                memory = torch.cat([encoder_out, x], dim=0)
+        y, _ = self.self_attn(x, memory, mask, causal, incremental_state)
+        if self.c_attn is not None:
+            T, B, C = y.shape
+            y = (y.view(T, B, self.c_attn.size(0), -1) * self.c_attn.unsqueeze(1)).view(T, B, C)
+        if self.attn_ln is not None:
+            y = self.attn_ln(y)
+        stream = self.self_attn_connection.write(stream, self.dropout_module(y))
+
+        attn: Optional[Tensor] = None
+        if self.encoder_attn is not None and encoder_out is not None:
+            x = self.encoder_attn_connection.read(stream)
+            y, attn = self.encoder_attn(
+                x,
+                encoder_out,
+                encoder_mask,
+                False,
+                incremental_state,
+                need_attn or (self.need_attn and not self.training),
+            )
+            stream = self.encoder_attn_connection.write(stream, self.dropout_module(y))
+
+        x = self.ffn_connection.read(stream)
+        y = self.feed_forward(x)
+        if self.w_resid is not None:
+            stream = self.ffn_connection.scale_residual(stream, self.w_resid)
+        return self.ffn_connection.write(stream, y), attn
+
+    def make_generation_fast_(self, need_attn: bool = False, **kwargs) -> None:
+        """Called by fairseq's generators: with need_attn where alignments were asked for."""
+        self.need_attn = need_attn

@@ -1,0 +1,105 @@
+"""What training needs: gradients through checkpointed layers, layer drop, quantisation noise."""
+
+import pytest
+import toy
+import torch
+from fairseq.modules.quant_noise import quant_noise
+from torch import nn
+
+
+def gradients(model, batch, seed=4):
+    torch.manual_seed(seed)
+    model.zero_grad()
+    model(**batch)[0].float().logsumexp(-1).sum().backward()
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("variant", [{}, {"cross_self_attention": True}], ids=str)
+@pytest.mark.parametrize("connection", toy.CONNECTIONS)
+def test_checkpointed_gradients_are_the_same(connection, variant):
+    batch = toy.batch()
+    flags = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1, **variant}
+    plain = gradients(toy.model(connection, **flags).train(), batch)
+    model = toy.model(connection, checkpoint_activations=True, **flags).train()
+    checkpointed = gradients(model, batch)
+    largest = max(gradient.abs().max() for gradient in plain.values())
+    for name, gradient in plain.items():
+        assert (gradient - checkpointed[name]).abs().max() <= 1e-6 * largest, name
+
+
+@pytest.mark.parametrize("connection", toy.CONNECTIONS)
+def test_checkpointing_saves_one_stream_a_layer(connection):
+    """Bytes kept for the backward pass, by the layers' inputs alone where checkpointed."""
+
+    def saved_bytes(layers, **flags):
+        model = toy.model(connection, encoder_layers=layers, decoder_layers=1, **flags).train()
+        tensors = {}
+
+        def pack(tensor):
+            tensors[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            model(**toy.batch())
+        return sum(tensors.values())
+
+    def cost_of_a_layer(**flags):
+        return (saved_bytes(6, **flags) - saved_bytes(2, **flags)) / 4
+
+    assert cost_of_a_layer(checkpoint_activations=True) < 0.2 * cost_of_a_layer()
+
+
+@pytest.mark.parametrize("connection", toy.CONNECTIONS)
+def test_every_parameter_gets_a_gradient(connection):
+    model = toy.model(connection).train()
+    found = gradients(model, toy.batch())
+    # The bias of k_proj moves every score of a query alike, so its true gradient is zero.
+    still = [name for name, grad in found.items() if not grad.any() and "k_proj.bias" not in name]
+    assert still == []
+
+
+@pytest.mark.parametrize("connection", toy.CONNECTIONS)
+def test_layer_drop(connection):
+    model = toy.model(connection, encoder_layerdrop=0.5, decoder_layerdrop=0.5, encoder_layers=4)
+    whole = toy.model(connection, encoder_layers=4)
+    with torch.no_grad():
+        assert torch.equal(model(**toy.batch())[0], whole(**toy.batch())[0])
+        model.train()
+        torch.manual_seed(1)
+        outputs = [model(**toy.batch())[0] for _ in range(8)]
+    assert all(output.isfinite().all() for output in outputs)
+    assert any(not torch.equal(outputs[0], output) for output in outputs[1:])
+
+
+def test_quantisation_noise_reaches_every_projection():
+    """fairseq's fused attention reads the weights past the noise; ours must not."""
+    flags = {"quant_noise_pq": 0.5, "quant_noise_pq_block_size": 4}
+    model = toy.model(**flags).train()
+    noisy = [
+        module for module in model.modules()
+        if isinstance(module, nn.Linear) and module._forward_pre_hooks
+    ]
+    before = [module.weight.clone() for module in noisy]
+    model(**toy.batch())
+    assert len(noisy) == 2 * (4 + 2) + 2 * (8 + 2) + 2
+    # The noise of fairseq drops blocks of the weight itself, when its module is called.
+    assert all(not torch.equal(m.weight, w) for m, w in zip(noisy, before))
+    assert quant_noise(nn.Linear(4, 4), 0, 4)._forward_pre_hooks == {}
+
+
+@pytest.mark.parametrize("connection", toy.CONNECTIONS)
+def test_torchscript(connection):
+    model = toy.randomize(toy.model(connection), std=0.1)
+    scripted = torch.jit.script(model)
+    with torch.no_grad():
+        assert torch.allclose(scripted(**toy.batch())[0], model(**toy.batch())[0], atol=1e-6)
+
+
+def test_same_seed_same_model_and_dropout():
+    first, second = (toy.model(dropout=0.3).train() for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters()))
+    outputs = []
+    for model in (first, second):
+        torch.manual_seed(7)
+        outputs.append(model(**toy.batch())[0])
+    assert torch.equal(*outputs)
