@@ -88,9 +88,7 @@ class Attention(MultiheadAttention):
 
     @torch.jit.export
     def reorder_incremental_state(
-        self,
-        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]],
-        new_order: Tensor,
+        self, incremental_state: Dict[str, Dict[str, Optional[Tensor]]], new_order: Tensor
     ):
         """Follows the beams: row i of the cache becomes what row ``new_order[i]`` was.
 
