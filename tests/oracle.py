@@ -5,6 +5,7 @@ without padding, there is no batch, and every formula is written out.
 """
 
 import math
+from functools import partial
 
 import torch
 
@@ -45,6 +46,12 @@ class Transformer:
             contexts.append(torch.exp(scores - scores.logsumexp(-1, keepdim=True)) @ v_h)
         return self.linear(f"{name}.out_proj", torch.cat(contexts, dim=-1))
 
+    def self_attention(self, stack, name, x):
+        return self.attention(f"{name}.self_attn", x, x, causal=stack == "decoder")
+
+    def cross(self, name, memory, x):
+        return self.attention(f"{name}.encoder_attn", x, memory, causal=False)
+
     def feed_forward(self, name, x):
         return self.linear(f"{name}.fc2", self.linear(f"{name}.fc1", x).clamp(min=0))
 
@@ -63,20 +70,10 @@ class Transformer:
         """(name of its LayerNorm, f) of each sublayer of a stack, from bottom to top."""
         for layer in range(self.layers[stack]):
             name = f"{stack}.layers.{layer}"
-            causal = stack == "decoder"
-            yield (
-                f"{name}.self_attn_layer_norm",
-                lambda x, name=name: self.attention(f"{name}.self_attn", x, x, causal),
-            )
+            yield f"{name}.self_attn_layer_norm", partial(self.self_attention, stack, name)
             if stack == "decoder":
-                yield (
-                    f"{name}.encoder_attn_layer_norm",
-                    lambda x, name=name: self.attention(f"{name}.encoder_attn", x, memory, False),
-                )
-            yield (
-                f"{name}.final_layer_norm",
-                lambda x, name=name: self.feed_forward(name, x),
-            )
+                yield f"{name}.encoder_attn_layer_norm", partial(self.cross, name, memory)
+            yield f"{name}.final_layer_norm", partial(self.feed_forward, name)
 
     def post(self, stack, x, memory=None):
         for norm, f in self.sublayers(stack, memory):

@@ -10,7 +10,6 @@ from .config import config_class, read
 from .decoder import ResidualTransformerDecoder
 from .encoder import ResidualTransformerEncoder
 
-
 NAME = "residual_transformer"
 
 

@@ -15,18 +15,23 @@ class Attention(MultiheadAttention):
 
     Parameters, their names and their initialisation are fairseq's. Unlike fairseq's, it always
     takes ``scaled_dot_product_attention``, in cross-attention and step by step too; it computes
-    the attention weights only when they are asked for; and it calls its projections as modules,
-    so that quantisation noise reaches them.
+    the attention weights only when they are asked for; and quantisation noise reaches its
+    projections.
 
     Args (those of fairseq's class that matter here):
         embed_dim: C; ``num_heads`` must divide it.
         num_heads: H.
         kdim, vdim: width of the memory, where it is not C.
         dropout: of the attention weights, default 0.
-        self_attention, encoder_decoder_attention: which of the two this is. Cross-attention keeps
-            its keys and values from the first step on.
+        self_attention: the memory is always the queries themselves.
+        encoder_decoder_attention: the memory is always the encoder's output.
         q_noise, qn_block_size: quantisation noise on the four projections, default none.
     """
+
+    def __init__(self, embed_dim: int, num_heads: int, q_noise: float = 0.0, **options) -> None:
+        super().__init__(embed_dim, num_heads, q_noise=q_noise, **options)
+        # The noise is a hook on each projection, which has to be called as a module then.
+        self.noisy = q_noise > 0
 
     def forward(
         self,
@@ -41,8 +46,8 @@ class Attention(MultiheadAttention):
 
         Args:
             query: ``(T, B, C)``.
-            memory: ``(S, B, kdim)``, what keys and values are made of; the queries themselves in
-                self-attention. With an incremental state, only what is new in it.
+            memory: ``(S, B, kdim)``, what keys and values are made of. With an incremental state,
+                only what is new in it.
             mask: boolean, broadcastable to ``(B, H, T, S)``; True where a query may look.
             causal: a query looks at its own position and before. Not together with a mask.
             incremental_state: keys and values of earlier steps, which this step adds to.
@@ -51,25 +56,13 @@ class Attention(MultiheadAttention):
         Returns:
             The output ``(T, B, C)``, and the attention weights ``(H, B, T, S)`` or None.
         """
-        q = self.split_heads(self.q_proj(query))
-        keys: Optional[Tensor] = None
-        values: Optional[Tensor] = None
-        saved: Dict[str, Optional[Tensor]] = {}
-        if incremental_state is not None:
-            saved = self._get_input_buffer(incremental_state)
-            if "prev_key" in saved:
-                keys, values = saved["prev_key"], saved["prev_value"]
-        if keys is None or not self.encoder_decoder_attention:
-            k = self.split_heads(self.k_proj(memory))
-            v = self.split_heads(self.v_proj(memory))
-            if keys is not None and values is not None:
-                k = torch.cat([keys, k], dim=2)
-                v = torch.cat([values, v], dim=2)
-            keys, values = k, v
-        assert keys is not None and values is not None
-        if incremental_state is not None:
-            saved["prev_key"], saved["prev_value"] = keys, values
-            self._set_input_buffer(incremental_state, saved)
+        if incremental_state is None:
+            q, k, v = self.project(query, memory)
+            keys, values = self.split_heads(k), self.split_heads(v)
+        else:
+            q = self.q_proj(query)
+            keys, values = self.extend_cache(memory, incremental_state)
+        q = self.split_heads(q)
 
         dropout = 0.0
         if self.training or self.dropout_module.apply_during_inference:
@@ -85,6 +78,48 @@ class Attention(MultiheadAttention):
             )
         T, B, C = query.shape
         return self.out_proj(context.permute(2, 0, 1, 3).reshape(T, B, C)), weights
+
+    def project(self, query: Tensor, memory: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, each ``(T or S, B, C)``.
+
+        In training those of one input come from one matrix product, whose backward pass is one
+        too. Elsewhere putting the weights together would cost more than it saves.
+        """
+        if torch.jit.is_scripting() or not self.training or self.noisy:
+            return self.q_proj(query), self.k_proj(memory), self.v_proj(memory)
+        elif self.self_attention:
+            return self.project_together(query, self.q_proj, self.k_proj, self.v_proj)
+        else:
+            return (self.q_proj(query), *self.project_together(memory, self.k_proj, self.v_proj))
+
+    @torch.jit.unused
+    def project_together(self, x: Tensor, *projections):
+        weight = torch.cat([projection.weight for projection in projections])
+        bias = torch.cat([projection.bias for projection in projections])
+        return F.linear(x, weight, bias).chunk(len(projections), dim=-1)
+
+    def extend_cache(
+        self, memory: Tensor, incremental_state: Dict[str, Dict[str, Optional[Tensor]]]
+    ) -> Tuple[Tensor, Tensor]:
+        """Keys and values ``(B, H, S, C / H)`` of the earlier steps and of the new memory.
+
+        Those of cross-attention are there from the first step on.
+        """
+        saved = self._get_input_buffer(incremental_state)
+        keys: Optional[Tensor] = None
+        values: Optional[Tensor] = None
+        if "prev_key" in saved:
+            keys, values = saved["prev_key"], saved["prev_value"]
+        if keys is not None and values is not None and self.encoder_decoder_attention:
+            return keys, values
+        k = self.split_heads(self.k_proj(memory))
+        v = self.split_heads(self.v_proj(memory))
+        if keys is not None and values is not None:
+            k = torch.cat([keys, k], dim=2)
+            v = torch.cat([values, v], dim=2)
+        saved["prev_key"], saved["prev_value"] = k, v
+        self._set_input_buffer(incremental_state, saved)
+        return k, v
 
     @torch.jit.export
     def reorder_incremental_state(

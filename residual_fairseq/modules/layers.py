@@ -19,9 +19,12 @@ class Layer(nn.Module):
         cfg: the model's configuration.
         side: of the configuration, ``cfg.encoder`` or ``cfg.decoder``.
         connections: one for each sublayer, by its name ``self_attn``, ``encoder_attn``, ``ffn``.
+        cross_self_attention: self-attention also looks at the encoder's output.
     """
 
-    def __init__(self, cfg, side, connections: Dict[str, nn.Module]) -> None:
+    def __init__(
+        self, cfg, side, connections: Dict[str, nn.Module], cross_self_attention: bool = False
+    ) -> None:
         super().__init__()
         self.checkpoint_activations = cfg.checkpoint_activations
         self.embed_dim = side.embed_dim
@@ -29,7 +32,7 @@ class Layer(nn.Module):
             side.embed_dim,
             side.attention_heads,
             dropout=cfg.attention_dropout,
-            self_attention=True,
+            self_attention=not cross_self_attention,
             q_noise=cfg.quant_noise.pq,
             qn_block_size=cfg.quant_noise.pq_block_size,
         )
@@ -113,7 +116,7 @@ class DecoderLayer(Layer):
     """
 
     def __init__(self, cfg, connections: Dict[str, nn.Module]) -> None:
-        super().__init__(cfg, cfg.decoder, connections)
+        super().__init__(cfg, cfg.decoder, connections, cfg.cross_self_attention)
         self.cross_self_attention = cfg.cross_self_attention
         self.encoder_attn = None
         if not cfg.no_cross_attention:

@@ -1,8 +1,8 @@
 """ResiDual's dual stream: its scale does not matter, except that half precision overflows."""
 
 import pytest
-import toy
 import torch
+import toy
 
 from residual_fairseq import REGISTRY
 from residual_fairseq.connections import Place

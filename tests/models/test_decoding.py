@@ -1,8 +1,8 @@
 """Decoding step by step, in any order of beams, is the same as decoding all at once."""
 
 import pytest
-import toy
 import torch
+import toy
 from fairseq.sequence_generator import SequenceGenerator
 
 PAD, EOS = toy.DICTIONARY.pad(), toy.DICTIONARY.eos()

@@ -1,8 +1,8 @@
 """The models compute what the papers' equations say, and what fairseq computes."""
 
 import pytest
-import toy
 import torch
+import toy
 from oracle import Transformer
 
 SHAPES = [
@@ -45,9 +45,8 @@ def test_equals_its_equations(connection, shape):
     batch = toy.batch()
     with torch.no_grad():
         logits, _ = model(**batch)
-    oracle = Transformer(
-        reference_names(model.state_dict()), 4, (len(model.encoder.layers), len(model.decoder.layers))
-    )
+    layers = len(model.encoder.layers), len(model.decoder.layers)
+    oracle = Transformer(reference_names(model.state_dict()), 4, layers)
     pad = toy.DICTIONARY.pad()
     for row in range(len(logits)):
         source, target = (batch[side][row] for side in ("src_tokens", "prev_output_tokens"))

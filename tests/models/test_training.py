@@ -1,8 +1,8 @@
 """What training needs: gradients through checkpointed layers, layer drop, quantisation noise."""
 
 import pytest
-import toy
 import torch
+import toy
 from fairseq.modules.quant_noise import quant_noise
 from torch import nn
 

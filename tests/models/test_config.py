@@ -1,0 +1,128 @@
+"""Flags and YAML give the same model; what means nothing is refused in one line."""
+
+import pytest
+import toy
+from fairseq import options
+from fairseq.models import build_model
+from omegaconf import OmegaConf
+
+from residual_fairseq.errors import UsageError
+from residual_fairseq.models.architectures import SIZES
+from residual_fairseq.models.config import config_class
+
+
+def from_flags(*flags):
+    """The model that fairseq-train builds for these flags."""
+    parser = options.get_training_parser()
+    args = options.parse_args_and_arch(parser, ["data", *flags])
+    return build_model(args, toy.TASK)
+
+
+def from_yaml(text):
+    """The model that fairseq-hydra-train builds for this ``model`` part of a YAML."""
+    return build_model(OmegaConf.create(text), toy.TASK)
+
+
+def shapes(model):
+    return {name: tuple(value.shape) for name, value in model.state_dict().items()}
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        ("--arch residual_transformer_tiny", "_name: residual_transformer_tiny"),
+        (
+            "--arch residual_transformer_tiny --encoder-layers 3 --residual-connection pre",
+            "{_name: residual_transformer_tiny, encoder: {layers: 3}, residual_connection: pre}",
+        ),
+        (
+            "--arch residual_transformer_tiny --decoder-layers 2 --dropout 0.25"
+            " --encoder-layerdrop 0.1 --share-all-embeddings --residual-stream-scale 0.5"
+            " --scale-fc",
+            "{_name: residual_transformer_tiny, decoder: {layers: 2}, dropout: 0.25,"
+            " encoder_layerdrop: 0.1, share_all_embeddings: true, residual_stream_scale: 0.5,"
+            " scale_fc: true}",
+        ),
+    ],
+    ids=["size", "depth", "more"],
+)
+def test_flags_and_yaml_build_the_same_model(flags, text):
+    by_flags, by_yaml = from_flags(*flags.split()), from_yaml(text)
+    assert shapes(by_flags) == shapes(by_yaml)
+    assert by_flags.encoder.dropout_module.p == by_yaml.encoder.dropout_module.p
+    scales = [getattr(model.encoder.connection, "s", None) for model in (by_flags, by_yaml)]
+    assert scales[0] == scales[1]
+    assert type(by_flags.encoder.layers) is type(by_yaml.encoder.layers)
+
+
+@pytest.mark.parametrize("arch", SIZES)
+def test_architectures(arch):
+    width, ffn, heads, layers, others = SIZES[arch]
+    cfg = toy.ARCH_CONFIG_REGISTRY[arch]
+    args = toy.Namespace()
+    cfg(args)
+    assert (args.encoder_embed_dim, args.decoder_embed_dim) == (width, width)
+    assert (args.encoder_ffn_embed_dim, args.decoder_ffn_embed_dim) == (ffn, ffn)
+    assert (args.encoder_attention_heads, args.decoder_attention_heads) == (heads, heads)
+    assert (args.encoder_layers, args.decoder_layers) == (layers, layers)
+    assert args.dropout == others.get("dropout", 0.1)
+
+
+def test_a_width_for_the_encoder_is_one_for_the_decoder():
+    model = from_flags("--arch", "residual_transformer", "--encoder-embed-dim", "64")
+    assert model.decoder.embed_dim == 64
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"connection": "nosuch"}, "unknown.*'nosuch'; known: post, pre, residual"),
+        ({"encoder_attention_heads": 5}, "--encoder-embed-dim 32 is not divisible by"),
+        ({"decoder_attention_heads": 3}, "--decoder-embed-dim 32 is not divisible by"),
+        ({"decoder_layers": 0}, "--decoder-layers must be at least 1"),
+        ({"encoder_normalize_before": True}, "--encoder-normalize-before.*connection pre"),
+        ({"decoder_normalize_before": True}, "--decoder-normalize-before.*connection pre"),
+        ({"decoder_xformers_att_config": "{}"}, "--decoder-xformers-att-config"),
+        ({"offload_activations": True}, "--checkpoint-activations"),
+        ({"base_layers": 1}, "--base-layers"),
+        ({"char_inputs": True}, "--char-inputs"),
+        ({"scale_resids": True}, "--scale-resids .* only for: post, pre"),
+        ({"no_decoder_final_norm": True}, "--no-decoder-final-norm .* only for: pre"),
+        ({"decoder_embed_dim": 48}, "--share-all-embeddings"),
+        (
+            {
+                "decoder_embed_dim": 48,
+                "share_all_embeddings": False,
+                "cross_self_attention": True,
+            },
+            "--cross-self-attention",
+        ),
+    ],
+    ids=str,
+)
+def test_refused_in_one_line(overrides, said):
+    with pytest.raises(UsageError, match=said) as refused:
+        toy.model(**overrides)
+    assert "\n" not in str(refused.value)
+
+
+def test_unknown_key_of_a_yaml_is_refused():
+    with pytest.raises(UsageError, match="did you mean model.residual_connection"):
+        from_yaml("{_name: residual_transformer_tiny, residual_conection: pre}")
+    with pytest.raises(UsageError, match="model.encoder_layer in"):
+        from_yaml("{_name: residual_transformer_tiny, encoder: {layer: 3}}")
+
+
+def test_connections_bring_their_flags():
+    assert "residual_stream_scale" in config_class().__dataclass_fields__
+
+
+def test_weights_of_another_connection_are_refused():
+    for there, here in (("post", "pre"), ("pre", "post"), ("residual", "pre")):
+        saved = toy.model(there).state_dict()
+        with pytest.raises(UsageError, match=f"is of --residual-connection {there}"):
+            toy.model(here).load_state_dict(saved)
+    with pytest.raises(UsageError, match="does not fit.*encoder.layers.2"):
+        toy.model(encoder_layers=3).load_state_dict(toy.model().state_dict())
+    with pytest.raises(UsageError, match="size mismatch"):
+        toy.model(encoder_ffn_embed_dim=32).load_state_dict(toy.model().state_dict())
