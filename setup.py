@@ -22,8 +22,8 @@ setup(
         "sacremoses",
         "sentencepiece",
         "subword-nmt",
-        # scaled_dot_product_attention.
-        "torch>=2.0",
+        # The first whose weights-only loader is not known to run code (CVE-2025-32434).
+        "torch>=2.6",
         "tqdm",
     ],
     extras_require={

@@ -1,0 +1,82 @@
+"""Runs commands from several threads, each with a log file, and can stop them all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+from typing import Sequence
+
+
+class CommandFailed(Exception):
+    """A command ended with an error; the message names its log and quotes its last line."""
+
+
+class Stopped(Exception):
+    """The command was stopped by `Commands.stop`, or not started because of it."""
+
+
+class Commands:
+    """Commands that can be stopped together.
+
+    Args:
+        environment: variables they get besides those of this process.
+        lock: file descriptor that they hold open as long as they live, so that a lock on it
+            outlives this process if it is killed and they are not.
+    """
+
+    def __init__(self, environment: dict[str, str], lock: int) -> None:
+        self._environment = {**os.environ, **environment}
+        self._lock = lock
+        self._mutex = threading.Lock()
+        self._running: set[subprocess.Popen] = set()
+        self._stopped = False
+
+    def call(self, command: Sequence[str], log: Path) -> None:
+        """Run a command to its end; what it says is appended to the log.
+
+        Raises:
+            CommandFailed: it ended with an error.
+            Stopped: it did not come to its end.
+        """
+        with open(log, "ab") as file, self._mutex:
+            if self._stopped:
+                raise Stopped
+            # In a session of its own, so that Ctrl-C reaches it through `stop` alone.
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                pass_fds=(self._lock,),
+                start_new_session=True,
+            )
+            self._running.add(process)
+        status = process.wait()
+        with self._mutex:
+            self._running.remove(process)
+            if self._stopped:
+                raise Stopped
+        if status:
+            raise CommandFailed(f"{log}: {last_line(log)}")
+
+    def stop(self) -> None:
+        """End what is running, and start nothing any more."""
+        with self._mutex:
+            self._stopped = True
+            running = set(self._running)
+        for process in running:
+            process.terminate()
+        for process in running:
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log that is not blank."""
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "(nothing)")

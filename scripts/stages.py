@@ -1,0 +1,153 @@
+"""The stages of the quickstart: corpus, trainings, and what is shown of them."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any, Mapping
+
+from data_prep.bilingual import describe, prepare
+from data_prep.embedded import write_corpus
+from residual_fairseq.connections import REGISTRY
+from residual_fairseq.errors import UsageError
+from residual_fairseq.plots import plot_learning_curves
+from residual_fairseq.recipe import read_recipe
+from residual_fairseq.results import comparison, name_of, read_json
+from residual_fairseq.scoring import read_lines
+from scripts.trainings import Training, clock, perform_all
+
+RECIPE = Path(__file__).resolve().parent.parent / "configs" / "quickstart.yaml"
+
+#: With fewer, the sentences of the embedded corpus get longer and training slower.
+BPE_MERGES = 4000
+
+
+def run(args: argparse.Namespace, out: Path, command: str, lock: int) -> dict[str, str]:
+    """Do all stages.
+
+    Args:
+        args: the options of the quickstart.
+        out: folder for the results, absolute.
+        command: the command line, for the record.
+        lock: file descriptor that the trainings hold open.
+
+    Returns:
+        by name of the training, why it failed; of those that did.
+
+    Raises:
+        UsageError: unusable options or text, or ``out`` holds something else.
+    """
+    start = time.monotonic()
+    connections = known_connections(args.connections)
+    recipe = read_recipe(RECIPE, {"task.data": ""})
+    layers = args.layers or [recipe["model"][stack]["layers"] for stack in ("encoder", "decoder")]
+    updates = args.updates or recipe["optimization"]["max_update"]
+    # Ten points of the learning curve, and as many to resume an interrupted training from.
+    interval = math.ceil(updates / 10)
+    record = prepare_corpus(args, out)
+    trainings = [
+        Training(
+            connection=connection,
+            encoder_layers=layers[0],
+            decoder_layers=layers[1],
+            folder=out / "runs" / f"{connection}-{layers[0]}x{layers[1]}",
+            corpus=out / "corpus",
+            corpus_record=record,
+            recipe=RECIPE,
+            overrides={
+                "common.seed": args.seed,
+                "common.log_interval": math.ceil(interval / 10),
+                "optimization.max_update": updates,
+                "dataset.validate_interval_updates": interval,
+                "checkpoint.save_interval_updates": interval,
+            },
+        )
+        for connection in connections
+    ]
+    for training in trainings:
+        training.claim_folder()
+    failures = perform_all(trainings, lock)
+    show(out, record, failures, command)
+    print(f"all done in {clock(time.monotonic() - start)} minutes")
+    return failures
+
+
+def known_connections(names: str) -> list[str]:
+    """The connections of ``--connections``, each once.
+
+    Raises:
+        UsageError: there is no such connection, or none is named.
+    """
+    connections = list(dict.fromkeys(names.split()))
+    if not connections or not REGISTRY.keys() >= set(connections):
+        raise UsageError(
+            f"--connections {names!r}: give one or more of {' '.join(sorted(REGISTRY))}"
+        )
+    return connections
+
+
+def prepare_corpus(args: argparse.Namespace, out: Path) -> dict[str, Any]:
+    """Make the data-bin in ``out/corpus``, unless it is there; returns its record."""
+    text = args.data
+    if text is None:
+        text = out / "text"
+        written = write_corpus(text, (args.source, args.target))
+        print(f"embedded corpus: {'made' if written else 'reused'}", flush=True)
+    workers = os.cpu_count() or 1
+    record = prepare(text, args.source, args.target, out / "corpus", BPE_MERGES, workers=workers)
+    print(describe(record), flush=True)
+    return record
+
+
+def show(out: Path, record: Mapping[str, Any], failures: Mapping[str, str], command: str) -> None:
+    """Print the table and translations, and draw the learning curves, of all trainings in ``out``.
+
+    Args:
+        record: of the corpus; trainings on another one are left out.
+        failures: of this call.
+        command: for the picture's metadata.
+    """
+    found = {path.parent: read_json(path) for path in out.glob("runs/*/result.json")}
+    results = {
+        folder: result
+        for folder, result in sorted(found.items())
+        if result["corpus"]["inputs"] == record["inputs"]
+    }
+    print()
+    print(comparison(list(results.values()), failures))
+    if not results:
+        return
+    best = max(results, key=lambda folder: results[folder]["bleu"])
+    source, target = record["options"]["source"], record["options"]["target"]
+    print(f"\nFrom the test set, translated by {name_of(results[best])}:")
+    print(
+        examples(
+            read_lines(out / "corpus" / "text" / f"test.{source}"),
+            read_lines(out / "corpus" / "text" / f"test.{target}"),
+            read_lines(best / f"test.{target}"),
+        )
+    )
+    picture = out / "learning-curves.png"
+    plot_learning_curves(
+        {
+            name_of(result): {int(u): loss for u, loss in result["valid_loss_bits"].items()}
+            for result in results.values()
+        },
+        picture,
+        title=f"{source} to {target}, {record['counts']['clean']['train']['pairs']:,} pairs",
+        command=command,
+    )
+    print(f"\nlearning curves: {picture}")
+
+
+def examples(source: list[str], reference: list[str], hypothesis: list[str], count: int = 5) -> str:
+    """Lay out sentences of a test set, evenly spread over it."""
+    lines = []
+    for i in range(0, len(source), math.ceil(len(source) / count)):
+        lines.append(f"\n  source      {source[i]}")
+        lines.append(f"  reference   {reference[i]}")
+        lines.append(f"  hypothesis  {hypothesis[i]}")
+    return "\n".join(lines)

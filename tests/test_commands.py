@@ -1,0 +1,266 @@
+"""The model in fairseq's own commands, from data-bin to BLEU."""
+
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from conftest import ROOT, fairseq
+from toy import CONNECTIONS
+
+from residual_fairseq import ResidualTransformerModel
+
+PLUGIN = ["--user-dir", ROOT / "residual_fairseq"]
+MODEL = (
+    "--arch residual_transformer --encoder-layers 2 --decoder-layers 2 --encoder-embed-dim 64"
+    " --encoder-ffn-embed-dim 128 --encoder-attention-heads 4 --decoder-attention-heads 4"
+    " --share-all-embeddings --dropout 0"
+).split()
+TRAINING = (
+    "--optimizer adam --lr 0.002 --lr-scheduler inverse_sqrt --warmup-updates 30"
+    " --max-tokens 1000 --num-workers 0 --cpu --no-progress-bar --seed 1 --no-epoch-checkpoints"
+    " --disable-validation"
+).split()
+
+
+def train(run, save, *flags, updates=400):
+    return fairseq(
+        "train", run.data, *PLUGIN, *MODEL, *TRAINING, "--save-dir", save,
+        "--max-update", updates, "--save-interval", 1000, *flags,
+    )  # fmt: skip
+
+
+def generate(run, path, *flags):
+    return fairseq(
+        "generate", run.data, *PLUGIN, "--path", path, "--gen-subset", "train", "--cpu",
+        "--batch-size", 16, "--beam", 5, *flags,
+    )  # fmt: skip
+
+
+def bleu(process):
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert len(re.findall("^H-", process.stdout, re.M)) == 50
+    return float(re.search(r"BLEU4 = ([\d.]+)", process.stdout).group(1))
+
+
+def one_line(process):
+    """The line that a refused command prints to stderr besides fairseq's log."""
+    assert process.returncode != 0
+    assert "Traceback" not in process.stderr
+    lines = [line for line in process.stderr.split("\n") if line.startswith("residual_fairseq: ")]
+    assert len(lines) == 1, process.stderr[-2000:]
+    return lines[0]
+
+
+@pytest.fixture(scope="session")
+def overfitted(toy_run, tmp_path_factory):
+    """The checkpoint of each connection, trained until it knows the 50 pairs by heart."""
+    paths = {}
+    for connection in CONNECTIONS:
+        save = tmp_path_factory.mktemp(connection)
+        process = train(toy_run, save, "--residual-connection", connection)
+        assert process.returncode == 0, process.stderr[-2000:]
+        paths[connection] = save / "checkpoint_last.pt"
+    return paths
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("connection", CONNECTIONS)
+def test_overfits_fifty_pairs(toy_run, overfitted, connection):
+    assert bleu(generate(toy_run, overfitted[connection])) == 100
+
+
+@pytest.mark.slow
+def test_ensemble_of_connections(toy_run, overfitted):
+    path = ":".join(str(overfitted[connection]) for connection in CONNECTIONS)
+    assert bleu(generate(toy_run, path)) == 100
+
+
+@pytest.mark.slow
+def test_alignments_and_prefix_tokens(toy_run, overfitted):
+    process = generate(
+        toy_run, overfitted["residual"], "--print-alignment", "--prefix-size", 1
+    )  # fmt: skip
+    assert bleu(process) == 100
+    hypotheses = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", process.stdout, re.M))
+    alignments = dict(re.findall(r"^A-(\d+)\t(.*)$", process.stdout, re.M))
+    assert hypotheses.keys() == alignments.keys()
+    for number, words in hypotheses.items():
+        # One pair of positions a word, and perhaps one for the end of the sentence.
+        assert len(alignments[number].split()) - len(words.split()) in (0, 1)
+
+
+@pytest.mark.slow
+def test_interactive_and_validate(toy_run, overfitted, tmp_path):
+    sentence = tmp_path / "input.de"
+    sentence.write_text("a b c\n")
+    process = fairseq(
+        "interactive", toy_run.data, *PLUGIN, "--path", overfitted["pre"], "--cpu",
+        "--beam", 5, "--input", sentence,
+    )  # fmt: skip
+    assert re.search(r"^H-0\t", process.stdout, re.M), process.stderr[-2000:]
+    process = fairseq(
+        "validate", toy_run.data, *PLUGIN, "--path", overfitted["post"], "--cpu",
+        "--valid-subset", "train", "--max-tokens", 1000,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert float(re.search(r"loss ([\d.]+)", process.stderr).group(1)) < 0.5
+
+
+@pytest.mark.slow
+def test_from_pretrained(toy_run, overfitted):
+    hub = ResidualTransformerModel.from_pretrained(
+        str(overfitted["residual"].parent), "checkpoint_last.pt", str(toy_run.data)
+    )
+    sources, targets = (
+        (toy_run.data.parent / f"train.{language}").read_text().split("\n")[:3]
+        for language in ("de", "en")
+    )
+    assert hub.translate(sources, beam=5) == targets
+    assert hub.models[0].cfg.residual_connection == "residual"
+
+
+@pytest.mark.slow
+def test_eval_bleu_and_resume(toy_run, tmp_path):
+    flags = [
+        "--eval-bleu", "--eval-bleu-args", '{"beam": 2}', "--best-checkpoint-metric", "bleu",
+        "--maximize-best-checkpoint-metric",
+    ]  # fmt: skip
+    validated = [flag for flag in TRAINING if flag != "--disable-validation"]
+    command = ["train", toy_run.data, *PLUGIN, *MODEL, *validated, *flags, "--save-dir", tmp_path]
+    first = fairseq(*command, "--max-update", 2)
+    assert first.returncode == 0, first.stderr[-2000:]
+    resumed = fairseq(*command, "--max-update", 4)
+    assert resumed.returncode == 0, resumed.stderr[-2000:]
+    assert re.search(r"Loaded checkpoint .*@ 2 updates", resumed.stderr)
+    assert "num_updates 4" in resumed.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--encoder-layerdrop", "0.2", "--decoder-layerdrop", "0.2"],
+        ["--checkpoint-activations"],
+        ["--quant-noise-pq", "0.1", "--quant-noise-pq-block-size", "4"],
+        ["--activation-fn", "gelu", "--scale-attn", "--scale-heads", "--scale-fc"],
+        ["--ema-decay", "0.9", "--store-ema"],
+    ],
+    ids=lambda flags: flags[0],
+)
+def test_flags_train_and_generate(toy_run, tmp_path, flags):
+    process = train(toy_run, tmp_path, *flags, updates=2)
+    assert process.returncode == 0, process.stderr[-2000:]
+    bleu(generate(toy_run, tmp_path / "checkpoint_last.pt"))
+
+
+@pytest.mark.slow
+def test_pruned_layers(toy_run, overfitted):
+    overrides = "{'encoder_layers_to_keep': '0', 'decoder_layers_to_keep': '0,1'}"
+    process = generate(toy_run, overfitted["residual"], "--model-overrides", overrides)
+    assert bleu(process) < 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--residual-connection", "nosuch"], "known: post, pre, residual"),
+        (["--encoder-attention-heads", "5"], "--encoder-embed-dim 64 is not divisible"),
+        (["--encoder-normalize-before"], "--residual-connection pre"),
+        (["--no-decoder-final-norm"], "only for: pre"),
+        (["--decoder-embed-dim", "32"], "--share-all-embeddings"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_wrong_flags(toy_run, tmp_path, flags, said):
+    assert said in one_line(train(toy_run, tmp_path, *flags))
+
+
+@pytest.mark.slow
+def test_missing_data(toy_run, overfitted, tmp_path):
+    nowhere = SimpleNamespace(data=tmp_path / "nowhere")
+    assert str(nowhere.data) in one_line(train(nowhere, tmp_path))
+    assert str(nowhere.data) in one_line(generate(nowhere, overfitted["post"]))
+
+
+@pytest.mark.slow
+def test_wrong_checkpoints(toy_run, overfitted, tmp_path):
+    other = train(
+        toy_run, tmp_path / "a", "--residual-connection", "residual",
+        "--finetune-from-model", overfitted["pre"],
+    )  # fmt: skip
+    assert "--residual-connection pre" in one_line(other)
+    overrides = "{'residual_connection': 'pre'}"
+    other = generate(toy_run, overfitted["residual"], "--model-overrides", overrides)
+    assert "is of --residual-connection residual" in one_line(other)
+    deeper = train(
+        toy_run, tmp_path / "b", "--encoder-layers", 3, "--finetune-from-model",
+        overfitted["residual"],
+    )  # fmt: skip
+    assert "encoder.layers.2" in one_line(deeper)
+    cut = tmp_path / "cut.pt"
+    cut.write_bytes(overfitted["residual"].read_bytes()[:20000])
+    assert str(cut) in one_line(generate(toy_run, cut))
+
+
+@pytest.mark.slow
+def test_loads_a_checkpoint_of_fairseqs_transformer(toy_run, tmp_path):
+    for connection, flags in (
+        ("post", []),
+        ("pre", ["--encoder-normalize-before", "--decoder-normalize-before"]),
+    ):
+        stock = [flag if flag != "residual_transformer" else "transformer" for flag in MODEL]
+        theirs = tmp_path / f"theirs-{connection}"
+        process = fairseq(
+            "train", toy_run.data, *stock, *TRAINING, *flags, "--save-dir", theirs,
+            "--max-update", 3, "--save-interval", 1000,
+        )  # fmt: skip
+        assert process.returncode == 0, process.stderr[-2000:]
+        ours = tmp_path / f"ours-{connection}"
+        process = train(
+            toy_run, ours, "--residual-connection", connection, "--finetune-from-model",
+            theirs / "checkpoint_last.pt", "--lr", "1e-30", updates=1,
+        )  # fmt: skip
+        assert process.returncode == 0, process.stderr[-2000:]
+        names = {
+            "layers.0.self_attn_layer_norm.weight":
+                "layers.0.self_attn_connection.layer_norm.weight",
+            "layers.1.fc1.weight": "layers.1.fc1.weight",
+        }  # fmt: skip
+        before, after = (
+            torch.load(folder / "checkpoint_last.pt", weights_only=True)["model"]
+            for folder in (theirs, ours)
+        )
+        for stack in ("encoder", "decoder"):
+            for old, new in names.items():
+                assert torch.equal(before[f"{stack}.{old}"], after[f"{stack}.{new}"])
+
+
+def test_user_dir_of_an_imported_package():
+    """A program that has imported the package may call fairseq with its path as --user-dir."""
+    from fairseq.utils import import_user_module
+
+    import_user_module(SimpleNamespace(user_dir=str(ROOT / "residual_fairseq")))
+    assert sys.modules["residual_fairseq"].ResidualTransformerModel is ResidualTransformerModel
+
+
+@pytest.mark.slow
+def test_multilingual_task(toy_run, tmp_path):
+    task = [
+        "--task", "translation_multi_simple_epoch", "--langs", "de,en", "--lang-pairs",
+        "de-en,en-de", "--encoder-langtok", "tgt",
+    ]  # fmt: skip
+    process = train(
+        toy_run, tmp_path, *task, "--sampling-method", "temperature", "--sampling-temperature", 5,
+        updates=3,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr[-2000:]
+    for source, target in (("de", "en"), ("en", "de")):
+        process = fairseq(
+            "generate", toy_run.data, *PLUGIN, *task, "--path", tmp_path / "checkpoint_last.pt",
+            "--gen-subset", "valid", "--source-lang", source, "--target-lang", target, "--cpu",
+        )  # fmt: skip
+        assert process.returncode == 0, process.stderr[-2000:]
+        assert len(re.findall("^H-", process.stdout, re.M)) == 10
