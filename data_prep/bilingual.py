@@ -22,281 +22,34 @@ The folder that comes out:
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import re
 import shutil
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
-from itertools import islice
-from multiprocessing import Pool
 from pathlib import Path
 
-import numpy as np
 from sacrebleu.metrics import BLEU
-from sacremoses import MosesDetokenizer, MosesTokenizer
-from subword_nmt.apply_bpe import BPE, read_vocabulary
-from subword_nmt.learn_bpe import get_vocabulary, learn_bpe
+from subword_nmt.learn_bpe import get_vocabulary
 
+from data_prep.bpe import apply_codes, learn_codes, read_codes, remove_codes, write_vocabulary
+from data_prep.databin import binarise
+from data_prep.stages import check_reusable, is_empty_folder, open_work_folder, run_stage
 from data_prep.text import (
+    SPLITS,
     check_parallel,
     drop_empty,
     normalise_pairs,
     read_lines,
-    replacing,
     sha256,
     write_lines,
     write_pairs,
 )
+from data_prep.tokens import TOKENIZERS, detokenize, tokenize
 from residual_fairseq.errors import UsageError
-
-SPLITS = ("train", "valid", "test")
-TOKENIZERS = ("moses", "none")
-
-
-# Each worker process keeps its function here: a BPE model is too large to send with every batch.
-_function: Callable[[str], str]
-
-
-def _set_function(function: Callable[[str], str]) -> None:
-    global _function
-    _function = function
-
-
-def _call_function(line: str) -> str:
-    return _function(line)
-
-
-def _map_lines(function: Callable[[str], str], lines: Iterable[str], workers: int) -> Iterator[str]:
-    """``map`` over several processes: in order, with a bounded number of lines in memory."""
-    if workers == 1:
-        yield from map(function, lines)
-        return
-    lines = iter(lines)
-    with Pool(workers, _set_function, (function,)) as pool:
-        while batch := list(islice(lines, 10_000 * workers)):
-            yield from pool.map(_call_function, batch, chunksize=1_000)
-
-
-def tokenize(
-    lines: Iterable[str], lang: str, tokenizer: str = "moses", workers: int = 1
-) -> Iterator[str]:
-    """Split lines into tokens, separated by single spaces.
-
-    Moses tokens are exactly those of fairseq's ``moses`` tokenizer with its defaults: aggressive
-    dash splits ("a-b" becomes "a @-@ b") and escaped XML characters.
-
-    Args:
-        lines: normalised text.
-        lang: language code; one that Moses has no rules for is split by the general ones.
-        tokenizer: "moses", or "none" to take what stands between spaces for tokens.
-        workers: number of processes.
-    """
-    if tokenizer == "none":
-        return iter(lines)
-    split = partial(
-        MosesTokenizer(lang).tokenize, aggressive_dash_splits=True, return_str=True, escape=True
-    )
-    return _map_lines(split, lines, workers)
-
-
-def _detokenize_line(detokenizer: MosesDetokenizer, line: str) -> str:
-    return detokenizer.detokenize(line.split())
-
-
-def detokenize(
-    lines: Iterable[str], lang: str, tokenizer: str = "moses", workers: int = 1
-) -> Iterator[str]:
-    """Join tokens to text; with "moses" exactly as fairseq's ``moses`` tokenizer does.
-
-    Moses tokens do not say where the text had spaces, so this undoes ``tokenize`` only where the
-    rules of Moses say so: "1/2" comes back as "1 / 2", "3 € und" as "3 €und".
-
-    Args:
-        lines: tokens separated by spaces, without BPE.
-        lang: language code.
-        tokenizer: that of ``tokenize``.
-        workers: number of processes.
-    """
-    if tokenizer == "none":
-        return iter(lines)
-    return _map_lines(partial(_detokenize_line, MosesDetokenizer(lang)), lines, workers)
-
-
-def learn_codes(words: Counter[str], codes: Path, merges: int) -> int:
-    """Learn BPE and write its codes in subword-nmt's format.
-
-    Args:
-        words: tokens and their frequency, over all languages that share the codes.
-        codes: the file to write.
-        merges: number of merge operations.
-
-    Returns:
-        the number learned: fewer than asked for if no pair is left that occurs twice.
-
-    Raises:
-        UsageError: not even one pair of characters occurs twice.
-    """
-    learned = 0
-    if any(len(word) > 1 for word in words):
-        with replacing(codes) as file:
-            learn_bpe([f"{word} {n}" for word, n in words.items()], file, merges, is_dict=True)
-        learned = sum(1 for _ in read_lines(codes)) - 1
-    if not learned:
-        raise UsageError(
-            "the training text is too small to learn BPE: no two characters in it occur together "
-            "twice"
-        )
-    return learned
-
-
-def read_codes(codes: Path, vocabulary: Path | None = None, threshold: int = 1) -> BPE:
-    """Load BPE codes, and the vocabulary that filters them.
-
-    Args:
-        codes: file of ``learn_codes``.
-        vocabulary: file of ``write_vocabulary`` for the language of the text. Units outside of it
-            are split again, so that a language is never given units that only the other one has.
-        threshold: count a unit in only with this frequency or more.
-
-    Raises:
-        UsageError: no unit is frequent enough.
-    """
-    units = None
-    if vocabulary is not None:
-        units = read_vocabulary(read_lines(vocabulary), threshold)
-        if not units:
-            raise UsageError(
-                f"--vocabulary-threshold {threshold}: no unit in {vocabulary} is that frequent; "
-                "lower it"
-            )
-    with open(codes, encoding="utf-8", newline="\n") as file:
-        return BPE(file, vocab=units)
-
-
-def apply_codes(lines: Iterable[str], bpe: BPE, workers: int = 1) -> Iterator[str]:
-    """Split tokens into BPE units; all but the last unit of a token end in "@@"."""
-    return _map_lines(bpe.process_line, lines, workers)
-
-
-def remove_codes(lines: Iterable[str]) -> Iterator[str]:
-    """Join BPE units to tokens, as fairseq's ``--post-process subword_nmt`` does."""
-    for line in lines:
-        yield f"{line} ".replace("@@ ", "").rstrip(" ")
-
-
-def write_vocabulary(words: Counter[str], bpe: BPE, vocabulary: Path) -> int:
-    """Write the BPE units of a text and their frequency, in subword-nmt's format.
-
-    Args:
-        words: tokens of one language, and their frequency.
-        bpe: codes, read without a vocabulary.
-        vocabulary: the file to write: the most frequent unit first, ties in order of code points.
-
-    Returns:
-        the number of units.
-    """
-    units: Counter[str] = Counter()
-    for word, frequency in words.items():
-        for unit in bpe.segment_tokens([word]):
-            units[unit] += frequency
-    ordered = sorted(units.items(), key=lambda item: (-item[1], item[0]))
-    return write_lines(vocabulary, (f"{unit} {frequency}" for unit, frequency in ordered))
-
-
-def binarise(
-    text: Path, source: str, target: str, databin: Path, log: Path, workers: int = 1
-) -> dict:
-    """Run ``fairseq-preprocess`` with a joined dictionary, and check what it made.
-
-    Args:
-        text: folder of the BPE text, ``{train,valid,test}.LANG``.
-        databin: the folder to write; what an interrupted run has left there is removed.
-        log: file for the output of fairseq-preprocess.
-        workers: number of processes; the data-bin does not depend on it.
-
-    Returns:
-        the counts of ``check_databin``.
-
-    Raises:
-        UsageError: fairseq-preprocess failed, or its output is not the text.
-    """
-    if databin.exists():
-        shutil.rmtree(databin)
-    command = [sys.executable, "-m", "fairseq_cli.preprocess", "--joined-dictionary"]
-    command += ["--source-lang", source, "--target-lang", target]
-    for split in SPLITS:
-        command += [f"--{split}pref", str(text / split)]
-    command += ["--destdir", str(databin), "--workers", str(workers)]
-    with open(log, "wb") as file:
-        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT).returncode
-    if status:
-        raise UsageError(f"fairseq-preprocess failed with exit status {status}: see {log}")
-    # fairseq's own log repeats ours, and has no place in a folder that is to be reproducible.
-    (databin / "preprocess.log").unlink(missing_ok=True)
-    return check_databin(text, source, target, databin)
-
-
-def check_databin(text: Path, source: str, target: str, databin: Path) -> dict:
-    """Check that every line of the text is in the data-bin, with all of its units.
-
-    Args:
-        text: folder of the text that was binarised.
-
-    Returns:
-        the size of the dictionary and, for each split and language, the number of sentences and
-        units (without end-of-sentence symbols), and how many of the units are ``<unk>``.
-
-    Raises:
-        UsageError: a count differs, or a word of the text has become a special symbol.
-    """
-    from fairseq.data import Dictionary, indexed_dataset
-
-    dictionary = Dictionary.load(str(databin / f"dict.{source}.txt"))
-    result: dict = {"dictionary": len(dictionary)}
-    for split in SPLITS:
-        result[split] = {}
-        for lang in (source, target):
-            prefix = databin / f"{split}.{source}-{target}.{lang}"
-            dataset = indexed_dataset.make_dataset(str(prefix), impl="mmap")
-            if dataset is None:
-                raise UsageError(f"{prefix}.idx: fairseq-preprocess did not write it")
-            file = text / f"{split}.{lang}"
-            expected = [len(line.split()) + 1 for line in read_lines(file)]
-            if len(dataset) != len(expected):
-                raise UsageError(
-                    f"{prefix}.idx has {len(dataset)} sentences where {file} has "
-                    f"{len(expected)} lines: fairseq-preprocess split the text otherwise"
-                )
-            differing = np.flatnonzero(np.asarray(dataset.sizes) != np.asarray(expected))
-            if differing.size:
-                raise UsageError(
-                    f"{prefix}.idx, sentence {differing[0] + 1}: "
-                    f"{dataset.sizes[differing[0]]} units where {file} has "
-                    f"{expected[differing[0]]}, with the end of sentence"
-                )
-            units = sum(expected) - len(expected)
-            unk = 0
-            for i in range(len(dataset)):
-                unknown = int((dataset[i] == dictionary.unk()).sum())
-                unk += unknown
-                if int((dataset[i] < dictionary.nspecial).sum()) - unknown > 1:
-                    raise UsageError(
-                        f"{file}, line {i + 1}: the text has <s>, </s> or <pad> as a word, which "
-                        "fairseq takes for its own symbol: take it out, or use --tokenizer moses"
-                    )
-            result[split][lang] = {
-                "sentences": len(expected),
-                "units": units,
-                "unk": unk,
-                "unk_rate": unk / units if units else 0.0,
-            }
-    return result
+from residual_fairseq.results import read_json, write_json
 
 
 def clean_splits(text: Path, clean: Path, source: str, target: str) -> dict:
@@ -448,90 +201,6 @@ def tool_versions() -> dict[str, str]:
     }
 
 
-def write_json(path: Path, content: dict) -> None:
-    """Write a JSON file, keys in the order given."""
-    write_lines(path, [json.dumps(content, indent=2, ensure_ascii=False)])
-
-
-def read_json(path: Path) -> dict | None:
-    """Read a JSON file; None if there is none."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except ValueError:
-        raise UsageError(f"{path}: not a JSON file; delete its folder and run again") from None
-
-
-def _is_empty_folder(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
-
-
-def check_reusable(out: Path, record: dict, request: dict) -> None:
-    """Check that a finished folder is what is asked for, and whole.
-
-    Args:
-        out: the folder.
-        record: its ``corpus.json``.
-        request: options and inputs, as they would be in ``corpus.json``.
-
-    Raises:
-        UsageError: options, inputs or outputs differ.
-    """
-    advice = f"choose another --out or delete {out}"
-    for name, value in request["options"].items():
-        made_with = record.get("options", {}).get(name)
-        if made_with != value:
-            flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} {value}: {out} was made with {made_with}; {advice}")
-    for name, facts in request["inputs"].items():
-        if record["inputs"].get(name) != facts:
-            raise UsageError(f"{name} is not the file that {out} was made from; {advice}")
-    for name, digest in record["outputs"].items():
-        if not (out / name).is_file() or sha256(out / name) != digest:
-            raise UsageError(f"{out / name} is missing or was changed; delete {out} and run again")
-
-
-def open_work_folder(work: Path, request: dict) -> None:
-    """Make the folder of a run, or take up that of an interrupted one that was to do the same.
-
-    Args:
-        request: options, inputs and versions of the run.
-
-    Raises:
-        UsageError: the folder is none that an interrupted run has left.
-    """
-    earlier = read_json(work / "request.json")
-    if earlier is None and work.exists() and not _is_empty_folder(work):
-        raise UsageError(f"{work}: needed for this run, but is not from an earlier one; move it")
-    if earlier not in (None, request):
-        shutil.rmtree(work)
-    work.mkdir(parents=True, exist_ok=True)
-    write_json(work / "request.json", request)
-
-
-def run_stage(work: Path, name: str, build: Callable[[Path], dict]) -> dict:
-    """Do one stage of a run, unless an interrupted run has done it.
-
-    Args:
-        work: folder of the run.
-        name: of the stage, and of its folder in ``work``.
-        build: is given the folder of the stage and returns its counts.
-
-    Returns:
-        the counts.
-    """
-    counts = read_json(work / f"{name}.json")
-    if counts is None:
-        (work / name).mkdir(exist_ok=True)
-        counts = build(work / name)
-        write_json(work / f"{name}.json", counts)
-        print(f"{name}: done", flush=True)
-    else:
-        print(f"{name}: reused", flush=True)
-    return counts
-
-
 def prepare(
     text: Path,
     source: str,
@@ -600,7 +269,7 @@ def prepare(
             request["inputs"][name] = facts._asdict()
 
     out = Path(os.path.abspath(out))
-    if out.exists() and not _is_empty_folder(out):
+    if out.exists() and not is_empty_folder(out):
         record = read_json(out / "corpus.json")
         if record is None:
             raise UsageError(f"--out {out}: exists and is not an earlier output; choose another")

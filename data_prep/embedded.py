@@ -60,11 +60,10 @@ from babel.numbers import format_currency, format_percent, get_currency_precisio
 from babel.units import format_unit
 from num2words import CONVERTER_CLASSES, num2words
 
-from data_prep.text import replacing, sha256
+from data_prep.text import SPLITS, replacing, sha256
 from residual_fairseq.errors import UsageError
 
 MANIFEST = "embedded.json"
-SPLITS = ("train", "valid", "test")
 MIN_WORDS, MAX_WORDS = 3, 25
 
 CURRENCIES = (

@@ -18,6 +18,8 @@ from typing import NamedTuple, TextIO
 
 from residual_fairseq.errors import UsageError
 
+SPLITS = ("train", "valid", "test")
+
 # In the order in which they are applied; the last one catches whatever fairseq's own splitting
 # on white space would take for a word boundary and subword-nmt's would not.
 _REPLACEMENTS = (

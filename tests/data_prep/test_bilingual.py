@@ -16,19 +16,11 @@ from hypothesis import strategies as st
 from subword_nmt.learn_bpe import get_vocabulary
 
 from data_prep import bilingual
-from data_prep.bilingual import (
-    apply_codes,
-    check_databin,
-    detokenize,
-    learn_codes,
-    main,
-    prepare,
-    read_codes,
-    remove_codes,
-    tokenize,
-    write_vocabulary,
-)
-from data_prep.text import normalise, read_lines, sha256, write_lines
+from data_prep.bilingual import main, prepare
+from data_prep.bpe import apply_codes, learn_codes, read_codes, remove_codes, write_vocabulary
+from data_prep.databin import check_databin
+from data_prep.text import SPLITS, normalise, read_lines, sha256, write_lines
+from data_prep.tokens import detokenize, tokenize
 from residual_fairseq.errors import UsageError
 
 ENGLISH = [
@@ -80,7 +72,7 @@ def without_fairseq(monkeypatch):
     def copy_text(text, source, target, databin, log, workers):
         databin.mkdir()
         counts = {"dictionary": 0}
-        for split in bilingual.SPLITS:
+        for split in SPLITS:
             counts[split] = {}
             for lang in (source, target):
                 lines = list(read_lines(text / f"{split}.{lang}"))
@@ -195,7 +187,7 @@ def write_databin(text, databin):
     for word in ("a", "b"):
         dictionary.add_symbol(word)
     dictionary.save(str(databin / "dict.en.txt"))
-    for split in bilingual.SPLITS:
+    for split in SPLITS:
         for lang in ("en", "de"):
             prefix = str(databin / f"{split}.en-de.{lang}")
             builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", len(dictionary))
@@ -206,7 +198,7 @@ def write_databin(text, databin):
 
 def write_splits(text, lines):
     text.mkdir(exist_ok=True)
-    for split in bilingual.SPLITS:
+    for split in SPLITS:
         for lang in ("en", "de"):
             write_lines(text / f"{split}.{lang}", lines)
 
@@ -387,7 +379,7 @@ def test_a_failure_of_preprocess_is_reported_with_its_log(tmp_path, corpus, monk
     fails = tmp_path / "fails"
     fails.write_text("#!/bin/sh\necho no memory\nexit 3\n")
     fails.chmod(0o700)
-    monkeypatch.setattr(bilingual.sys, "executable", str(fails))
+    monkeypatch.setattr("data_prep.databin.sys.executable", str(fails))
     with pytest.raises(UsageError, match="fairseq-preprocess failed with exit status 3: see ") as e:
         run(corpus, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -454,7 +446,7 @@ def test_the_databin_loads_in_fairseq(databin):
     assert text.endswith("5 ( oder mehr ) ! <unk>")
     unk = {
         (split, lang): record["counts"]["binarise"][split][lang]["unk"]
-        for split in bilingual.SPLITS
+        for split in SPLITS
         for lang in ("en", "de")
     }
     assert {key for key, n in unk.items() if n} == {("test", "de")}

@@ -1,0 +1,103 @@
+"""From units to a data-bin, by ``fairseq-preprocess``, and a check of what it made."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from data_prep.text import SPLITS, read_lines
+from residual_fairseq.errors import UsageError
+
+
+def binarise(
+    text: Path, source: str, target: str, databin: Path, log: Path, workers: int = 1
+) -> dict:
+    """Run ``fairseq-preprocess`` with a joined dictionary, and check what it made.
+
+    Args:
+        text: folder of the BPE text, ``{train,valid,test}.LANG``.
+        databin: the folder to write; what an interrupted run has left there is removed.
+        log: file for the output of fairseq-preprocess.
+        workers: number of processes; the data-bin does not depend on it.
+
+    Returns:
+        the counts of ``check_databin``.
+
+    Raises:
+        UsageError: fairseq-preprocess failed, or its output is not the text.
+    """
+    if databin.exists():
+        shutil.rmtree(databin)
+    command = [sys.executable, "-m", "fairseq_cli.preprocess", "--joined-dictionary"]
+    command += ["--source-lang", source, "--target-lang", target]
+    for split in SPLITS:
+        command += [f"--{split}pref", str(text / split)]
+    command += ["--destdir", str(databin), "--workers", str(workers)]
+    with open(log, "wb") as file:
+        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT).returncode
+    if status:
+        raise UsageError(f"fairseq-preprocess failed with exit status {status}: see {log}")
+    # fairseq's own log repeats ours, and has no place in a folder that is to be reproducible.
+    (databin / "preprocess.log").unlink(missing_ok=True)
+    return check_databin(text, source, target, databin)
+
+
+def check_databin(text: Path, source: str, target: str, databin: Path) -> dict:
+    """Check that every line of the text is in the data-bin, with all of its units.
+
+    Args:
+        text: folder of the text that was binarised.
+
+    Returns:
+        the size of the dictionary and, for each split and language, the number of sentences and
+        units (without end-of-sentence symbols), and how many of the units are ``<unk>``.
+
+    Raises:
+        UsageError: a count differs, or a word of the text has become a special symbol.
+    """
+    from fairseq.data import Dictionary, indexed_dataset
+
+    dictionary = Dictionary.load(str(databin / f"dict.{source}.txt"))
+    result: dict = {"dictionary": len(dictionary)}
+    for split in SPLITS:
+        result[split] = {}
+        for lang in (source, target):
+            prefix = databin / f"{split}.{source}-{target}.{lang}"
+            dataset = indexed_dataset.make_dataset(str(prefix), impl="mmap")
+            if dataset is None:
+                raise UsageError(f"{prefix}.idx: fairseq-preprocess did not write it")
+            file = text / f"{split}.{lang}"
+            expected = [len(line.split()) + 1 for line in read_lines(file)]
+            if len(dataset) != len(expected):
+                raise UsageError(
+                    f"{prefix}.idx has {len(dataset)} sentences where {file} has "
+                    f"{len(expected)} lines: fairseq-preprocess split the text otherwise"
+                )
+            differing = np.flatnonzero(np.asarray(dataset.sizes) != np.asarray(expected))
+            if differing.size:
+                raise UsageError(
+                    f"{prefix}.idx, sentence {differing[0] + 1}: "
+                    f"{dataset.sizes[differing[0]]} units where {file} has "
+                    f"{expected[differing[0]]}, with the end of sentence"
+                )
+            units = sum(expected) - len(expected)
+            unk = 0
+            for i in range(len(dataset)):
+                unknown = int((dataset[i] == dictionary.unk()).sum())
+                unk += unknown
+                if int((dataset[i] < dictionary.nspecial).sum()) - unknown > 1:
+                    raise UsageError(
+                        f"{file}, line {i + 1}: the text has <s>, </s> or <pad> as a word, which "
+                        "fairseq takes for its own symbol: take it out, or use --tokenizer moses"
+                    )
+            result[split][lang] = {
+                "sentences": len(expected),
+                "units": units,
+                "unk": unk,
+                "unk_rate": unk / units if units else 0.0,
+            }
+    return result

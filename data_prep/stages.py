@@ -1,0 +1,80 @@
+"""A preparation in stages: what is done is not done again, and is what was asked for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from data_prep.text import sha256
+from residual_fairseq.errors import UsageError
+from residual_fairseq.results import read_json, write_json
+
+
+def is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
+def check_reusable(out: Path, record: dict, request: dict) -> None:
+    """Check that a finished folder is what is asked for, and whole.
+
+    Args:
+        out: the folder.
+        record: its ``corpus.json``.
+        request: options and inputs, as they would be in ``corpus.json``.
+
+    Raises:
+        UsageError: options, inputs or outputs differ.
+    """
+    advice = f"choose another --out or delete {out}"
+    for name, value in request["options"].items():
+        made_with = record.get("options", {}).get(name)
+        if made_with != value:
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} {value}: {out} was made with {made_with}; {advice}")
+    for name, facts in request["inputs"].items():
+        if record["inputs"].get(name) != facts:
+            raise UsageError(f"{name} is not the file that {out} was made from; {advice}")
+    for name, digest in record["outputs"].items():
+        if not (out / name).is_file() or sha256(out / name) != digest:
+            raise UsageError(f"{out / name} is missing or was changed; delete {out} and run again")
+
+
+def open_work_folder(work: Path, request: dict) -> None:
+    """Make the folder of a run, or take up that of an interrupted one that was to do the same.
+
+    Args:
+        request: options, inputs and versions of the run.
+
+    Raises:
+        UsageError: the folder is none that an interrupted run has left.
+    """
+    earlier = read_json(work / "request.json")
+    if earlier is None and work.exists() and not is_empty_folder(work):
+        raise UsageError(f"{work}: needed for this run, but is not from an earlier one; move it")
+    if earlier not in (None, request):
+        shutil.rmtree(work)
+    work.mkdir(parents=True, exist_ok=True)
+    write_json(work / "request.json", request)
+
+
+def run_stage(work: Path, name: str, build: Callable[[Path], dict]) -> dict:
+    """Do one stage of a run, unless an interrupted run has done it.
+
+    Args:
+        work: folder of the run.
+        name: of the stage, and of its folder in ``work``.
+        build: is given the folder of the stage and returns its counts.
+
+    Returns:
+        the counts.
+    """
+    counts = read_json(work / f"{name}.json")
+    if counts is None:
+        (work / name).mkdir(exist_ok=True)
+        counts = build(work / name)
+        write_json(work / f"{name}.json", counts)
+        print(f"{name}: done", flush=True)
+    else:
+        print(f"{name}: reused", flush=True)
+    return counts
