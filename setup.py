@@ -53,7 +53,6 @@ setup(
         "console_scripts": ["residual-average = residual_fairseq.averaging:main"],
     },
     classifiers=[
-        "License :: OSI Approved :: MIT License",
         "Programming Language :: Python :: 3",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],

@@ -18,13 +18,13 @@ MODEL = (
     " --share-all-embeddings --dropout 0"
 ).split()
 TRAINING = (
-    "--optimizer adam --lr 0.002 --lr-scheduler inverse_sqrt --warmup-updates 30"
+    "--optimizer adam --lr 0.003 --lr-scheduler inverse_sqrt --warmup-updates 100"
     " --max-tokens 1000 --num-workers 0 --cpu --no-progress-bar --seed 1 --no-epoch-checkpoints"
     " --disable-validation"
 ).split()
 
 
-def train(run, save, *flags, updates=400):
+def train(run, save, *flags, updates=300):
     return fairseq(
         "train", run.data, *PLUGIN, *MODEL, *TRAINING, "--save-dir", save,
         "--max-update", updates, "--save-interval", 1000, *flags,

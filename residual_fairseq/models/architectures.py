@@ -1,10 +1,12 @@
 """Named architectures: the sizes that ``--arch`` stands for; every flag overrides its value."""
 
+from argparse import Namespace
+
 from fairseq.models import register_model_architecture
 from fairseq.models.transformer.transformer_legacy import base_architecture
 from omegaconf import OmegaConf
 
-from .config import flatten
+from .config import NESTED, flatten
 from .residual_transformer import NAME
 
 #: width, feed-forward width, heads, layers of each stack; and what else a name stands for.
@@ -50,11 +52,17 @@ def register(name: str) -> None:
 
     @register_model_architecture(NAME, name)
     def apply(args) -> None:
-        if OmegaConf.is_config(args):
-            flatten(args)
+        # A missing key of a DictConfig reads as None in omegaconf 2.0, and not as the default that
+        # getattr is given, so what is filled in is a plain namespace.
+        filled = Namespace(**flatten(args)) if OmegaConf.is_config(args) else args
         for key, value in defaults(name).items():
-            setattr(args, key, getattr(args, key, value))
-        base_architecture(args)
+            setattr(filled, key, getattr(filled, key, value))
+        base_architecture(filled)
+        if filled is not args:
+            for key in NESTED:
+                args.pop(key, None)
+            for key, value in vars(filled).items():
+                args[key] = value
 
 
 for _name in SIZES:

@@ -48,15 +48,17 @@ def config_class():
     return dataclass(type("ResidualTransformerConfig", (*options, BaseConfig), {}))
 
 
-def flatten(cfg) -> None:
-    """Turns the nested keys of a YAML (``encoder: {layers: 6}``) into flat ones, in place.
+def flatten(cfg) -> dict:
+    """The values of the ``model`` part of a YAML, nested keys as flat ones: encoder_layers.
 
     fairseq's named architectures set flat keys and read either the flat or the nested ones, so
     that a YAML which names one nested key would lose the architecture's values of all others.
     """
+    values = OmegaConf.to_container(cfg, resolve=True)
     for prefix in NESTED:
-        for key, value in (cfg.pop(prefix, None) or {}).items():
-            cfg[f"{prefix}_{key}"] = value
+        nested = values.pop(prefix, None) or {}
+        values.update({f"{prefix}_{key}": value for key, value in nested.items()})
+    return values
 
 
 def read(args):
@@ -66,7 +68,7 @@ def read(args):
         UsageError: a key or a combination of values that means nothing here.
     """
     if OmegaConf.is_config(args):
-        args = argparse.Namespace(**OmegaConf.to_container(args, resolve=True))
+        args = argparse.Namespace(**flatten(args))
         check_keys(vars(args))
     cfg = config_class().from_namespace(args)
     check(cfg)
