@@ -43,6 +43,8 @@ def defaults(name: str) -> dict:
         "decoder_attention_heads": heads,
         "encoder_layers": layers,
         "decoder_layers": layers,
+        # fairseq's trainer compares it with a number, and omegaconf 2.0 has None for what is unset.
+        "base_layers": 0,
         **others,
     }
 

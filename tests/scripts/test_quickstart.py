@@ -92,7 +92,7 @@ def test_from_text_to_table_and_back_again(text, tmp_path):
     assert second.returncode == 0, second.stderr[-2000:]
     assert second.stdout.count("reused") >= 3
     assert {path: path.stat().st_mtime_ns for path in out.glob("runs/*/*.log")} == logs
-    table = first.stdout[first.stdout.index("connection ") : first.stdout.index("sacreBLEU:")]
+    table = first.stdout[first.stdout.index("\nconnection ") : first.stdout.index("sacreBLEU:")]
     assert table in second.stdout
 
     other = quickstart(*options, "--connections", "post", "--updates", 5)
