@@ -96,12 +96,15 @@ def main(arguments: list[str] | None = None) -> None:
         from scripts.stages import run
 
         out = Path(os.path.abspath(args.out))
-        out.mkdir(parents=True, exist_ok=True)
-        with open(out / "lock", "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UsageError(f"--out {args.out}: another quickstart works there") from None
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            lock = open(out / "lock", "w")
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"--out {args.out}: another quickstart works there") from None
+        except OSError as error:
+            raise UsageError(f"--out {args.out}: {error.strerror}") from error
+        with lock:
             command = shlex.join(["bash", "scripts/quickstart.sh", *arguments])
             failures = run(args, out, command, lock.fileno())
     except KeyboardInterrupt:

@@ -93,7 +93,7 @@ choose_python() {
 
 choose_python
 if [[ -e $venv && ! -e $venv/setup.lock && -n $(ls -A "$venv") ]]; then
-  fail "$venv was not made by this script: remove it, or name another folder with --venv"
+  fail "$venv was not made by this script: name another folder with --venv, or remove it"
 fi
 mkdir -p "$venv"
 exec 9>>"$venv/setup.lock"
