@@ -58,9 +58,9 @@ def run(args: argparse.Namespace, out: Path, command: str, lock: int) -> dict[st
             corpus_record=record,
             recipe=RECIPE,
             overrides={
+                "optimization.max_update": updates,
                 "common.seed": args.seed,
                 "common.log_interval": math.ceil(interval / 10),
-                "optimization.max_update": updates,
                 "dataset.validate_interval_updates": interval,
                 "checkpoint.save_interval_updates": interval,
             },
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace, out: Path, command: str, lock: int) -> dict[st
     for training in trainings:
         training.claim_folder()
     failures = perform_all(trainings, lock)
-    show(out, record, failures, command)
+    show(out, record, "embedded corpus" if args.data is None else args.data.name, failures, command)
     print(f"all done in {clock(time.monotonic() - start)} minutes")
     return failures
 
@@ -102,11 +102,14 @@ def prepare_corpus(args: argparse.Namespace, out: Path) -> dict[str, Any]:
     return record
 
 
-def show(out: Path, record: Mapping[str, Any], failures: Mapping[str, str], command: str) -> None:
+def show(
+    out: Path, record: Mapping[str, Any], title: str, failures: Mapping[str, str], command: str
+) -> None:
     """Print the table and translations, and draw the learning curves, of all trainings in ``out``.
 
     Args:
         record: of the corpus; trainings on another one are left out.
+        title: of the corpus, for a person.
         failures: of this call.
         command: for the picture's metadata.
     """
@@ -130,6 +133,7 @@ def show(out: Path, record: Mapping[str, Any], failures: Mapping[str, str], comm
             read_lines(best / f"test.{target}"),
         )
     )
+    pairs = record["counts"]["clean"]["train"]["pairs"]
     picture = out / "learning-curves.png"
     plot_learning_curves(
         {
@@ -137,7 +141,7 @@ def show(out: Path, record: Mapping[str, Any], failures: Mapping[str, str], comm
             for result in results.values()
         },
         picture,
-        title=f"{source} to {target}, {record['counts']['clean']['train']['pairs']:,} pairs",
+        title=f"{title}, {source} to {target}, {pairs:,} pairs",
         command=command,
     )
     print(f"\nlearning curves: {picture}")

@@ -126,7 +126,10 @@ class Training:
             write_json(self.folder / "settings.json", settings)
         elif earlier != settings:
             before, now = (dict(flatten(values, ".")) for values in (earlier, settings))
-            key = next(key for key in {**before, **now} if before.get(key) != now.get(key))
+            changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+            # What was asked for says more than what the recipe derives from it.
+            asked = [f"recipe.{key}" for key in self.overrides]
+            key = next((key for key in asked if key in changed), changed[0])
             raise UsageError(
                 f"{self.folder} holds a training with {key} {before.get(key)}, not "
                 f"{now.get(key)}: choose another --out or remove that folder"

@@ -59,7 +59,7 @@ def toy_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     generator = random.Random(1)
     for split, pairs in (("train", 50), ("valid", 10)):
-        sources = [generator.choices("abcdefghij", k=generator.randint(2, 7)) for _ in range(pairs)]
+        sources = [generator.sample("abcdefghij", generator.randint(2, 7)) for _ in range(pairs)]
         for language, step in (("de", 1), ("en", -1)):
             lines = "".join(" ".join(words[::step]) + "\n" for words in sources)
             (folder / f"{split}.{language}").write_text(lines)

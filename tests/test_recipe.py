@@ -118,6 +118,9 @@ def test_flags_and_hydra_train_the_same_model(toy_run, tmp_path):
     )
     assert list(flags["model"]) == list(hydra["model"])
     for name, parameter in flags["model"].items():
+        # fairseq 0.12.2 keeps a tensor that it never gives a value, for its type and device.
+        if name.endswith("_float_tensor"):
+            continue
         torch.testing.assert_close(hydra["model"][name], parameter, rtol=0, atol=0, msg=name)
     for section in ("optimizer", "lr_scheduler", "criterion", "optimization", "dataset"):
         assert flags["cfg"][section] == hydra["cfg"][section]

@@ -44,6 +44,10 @@ def test_folder_is_taken_up_by_the_same_training_elsewhere(training):
     "changes, reason",
     [
         ({"overrides": {"optimization.max_update": 60}}, "optimization.max_update 50, not 60"),
+        (
+            {"overrides": {"optimization.max_update": 60, "common.log_interval": 1}},
+            "optimization.max_update 50, not 60",
+        ),
         ({"connection": "post"}, "residual_connection pre, not post"),
         (
             {"corpus_record": {"options": {"source": "de", "target": "en"}, "inputs": {}}},
