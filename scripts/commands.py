@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 from pathlib import Path
@@ -59,6 +60,8 @@ class Commands:
             self._running.remove(process)
             if self._stopped:
                 raise Stopped
+        if status < 0:
+            raise CommandFailed(f"{log}: killed by {signal.Signals(-status).name}")
         if status:
             raise CommandFailed(f"{log}: {last_line(log)}")
 

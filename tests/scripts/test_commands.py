@@ -36,6 +36,13 @@ def test_failure_quotes_the_last_line(tmp_path, lock):
         )
 
 
+def test_command_that_was_killed(tmp_path, lock):
+    with pytest.raises(CommandFailed, match="log: killed by SIGKILL"):
+        Commands({}, lock.fileno()).call(
+            python("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"), tmp_path / "log"
+        )
+
+
 @pytest.fixture
 def background(tmp_path):
     """A function that starts a command without end in a thread, and waits until it runs."""
