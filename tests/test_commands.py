@@ -11,9 +11,6 @@ from toy import CONNECTIONS
 
 from residual_fairseq import ResidualTransformerModel
 
-# Not yet seen to pass as a whole; a result here is shown, but does not fail the run.
-pytestmark = pytest.mark.xfail(strict=False, reason="not yet seen to pass as a whole")
-
 PLUGIN = ["--user-dir", ROOT / "residual_fairseq"]
 MODEL = (
     "--arch residual_transformer --encoder-layers 2 --decoder-layers 2 --encoder-embed-dim 64"
@@ -22,7 +19,7 @@ MODEL = (
 ).split()
 TRAINING = (
     "--optimizer adam --lr 0.003 --lr-scheduler polynomial_decay --warmup-updates 50"
-    " --max-tokens 1000 --num-workers 0 --cpu --no-progress-bar --seed 1 --no-epoch-checkpoints"
+    " --total-num-update 300 --max-tokens 1000 --num-workers 0 --cpu --no-progress-bar --seed 1 --no-epoch-checkpoints"
     " --disable-validation"
 ).split()
 
@@ -30,7 +27,7 @@ TRAINING = (
 def train(run, save, *flags, updates=300):
     return fairseq(
         "train", run.data, *PLUGIN, *MODEL, *TRAINING, "--save-dir", save,
-        "--max-update", updates, "--total-num-update", updates, "--save-interval", 1000, *flags,
+        "--max-update", updates, "--save-interval", 1000, *flags,
     )  # fmt: skip
 
 
@@ -39,6 +36,11 @@ def generate(run, path, *flags):
         "generate", run.data, *PLUGIN, "--path", path, "--gen-subset", "train", "--cpu",
         "--batch-size", 16, "--beam", 1, *flags,
     )  # fmt: skip
+
+
+def said(process):
+    """All output of a command; where fairseq logs to differs between its versions."""
+    return process.stdout + process.stderr
 
 
 def bleu(process):
@@ -105,10 +107,10 @@ def test_interactive_and_validate(toy_run, overfitted, tmp_path):
     assert re.search(r"^H-0\t", process.stdout, re.M), process.stderr[-2000:]
     process = fairseq(
         "validate", toy_run.data, *PLUGIN, "--path", overfitted["post"], "--cpu",
-        "--valid-subset", "train", "--max-tokens", 1000,
+        "--task", "translation", "--valid-subset", "train", "--max-tokens", 1000,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr[-2000:]
-    assert float(re.search(r"loss ([\d.]+)", process.stderr).group(1)) < 0.5
+    assert float(re.search(r"\| loss ([\d.]+)", said(process)).group(1)) < 0.5
 
 
 @pytest.mark.slow
@@ -136,8 +138,8 @@ def test_eval_bleu_and_resume(toy_run, tmp_path):
     assert first.returncode == 0, first.stderr[-2000:]
     resumed = fairseq(*command, "--max-update", 4)
     assert resumed.returncode == 0, resumed.stderr[-2000:]
-    assert re.search(r"Loaded checkpoint .*@ 2 updates", resumed.stderr)
-    assert "num_updates 4" in resumed.stderr
+    assert re.search(r"Loaded checkpoint .*@ 2 updates", said(resumed))
+    assert "num_updates 4" in said(resumed)
 
 
 @pytest.mark.slow
@@ -148,7 +150,7 @@ def test_eval_bleu_and_resume(toy_run, tmp_path):
         ["--checkpoint-activations"],
         ["--quant-noise-pq", "0.1", "--quant-noise-pq-block-size", "4"],
         ["--activation-fn", "gelu", "--scale-attn", "--scale-heads", "--scale-fc"],
-        ["--ema-decay", "0.9", "--store-ema"],
+        ["--store-ema", "--ema-decay", "0.9"],
     ],
     ids=lambda flags: flags[0],
 )

@@ -13,7 +13,6 @@ from residual_fairseq.models.config import BaseConfig, config_class
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.xfail(strict=False, reason="not yet seen to pass")
 @pytest.mark.slow
 def test_the_connection_that_the_readme_adds(toy_run, tmp_path):
     example = re.search(r"## Add a connection.*?```python\n(.*?)```", README, re.S).group(1)

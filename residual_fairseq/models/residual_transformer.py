@@ -68,11 +68,11 @@ class ResidualTransformerModel(TransformerModelBase):
         Weights without the name of a connection, those of fairseq's own transformer or of the
         ResiDual reference code, are taken to be of this model's connection.
         """
-        saved = state_dict.setdefault("residual_connection", self.residual_connection)
-        if not torch.equal(saved.cpu(), self.residual_connection.cpu()):
+        buffer = state_dict.setdefault("residual_connection", self.residual_connection)
+        saved, own = decode_name(buffer), decode_name(self.residual_connection)
+        if saved != own:
             raise UsageError(
-                f"the checkpoint is of --residual-connection {decode_name(saved)}, "
-                f"this model of {decode_name(self.residual_connection)}"
+                f"the checkpoint is of --residual-connection {saved}, this model of {own}"
             )
         super().upgrade_state_dict_named(state_dict, name)
 
@@ -88,9 +88,13 @@ class ResidualTransformerModel(TransformerModelBase):
 
 
 def encode_name(name: str) -> torch.Tensor:
-    """A name as a buffer: what a state dict holds is tensors."""
-    return torch.tensor(list(name.encode()), dtype=torch.uint8)
+    """A name as a buffer: what a state dict holds is tensors.
+
+    Floats, since whatever averages weights (fairseq's EMA, scripts for checkpoints) takes every
+    tensor for weights; the average of equal letters is the letter, but for rounding.
+    """
+    return torch.tensor(list(name.encode("ascii")), dtype=torch.float32)
 
 
 def decode_name(buffer: torch.Tensor) -> str:
-    return bytes(buffer.tolist()).decode()
+    return bytes(round(letter) for letter in buffer.tolist()).decode("ascii")
