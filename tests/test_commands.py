@@ -32,6 +32,11 @@ def train(run, save, *flags, updates=300):
 
 
 def generate(run, path, *flags):
+    """Translates the training set greedily.
+
+    fairseq's beam search ends a sentence with its fifth finished hypothesis, be there a better one
+    unfinished: of a model this sure of itself those may all be worse.
+    """
     return fairseq(
         "generate", run.data, *PLUGIN, "--path", path, "--gen-subset", "train", "--cpu",
         "--batch-size", 16, "--beam", 1, *flags,
