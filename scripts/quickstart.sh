@@ -8,7 +8,11 @@ for argument in "$@"; do
     --help | -h) exec python3 "$root/scripts/quickstart.py" --help ;;
   esac
 done
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+# A mistyped flag is refused at once, not after the minutes that set-up takes.
+if python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
+  python3 -c 'import sys; from scripts.quickstart import parse; parse(sys.argv[1:])' "$@"
+fi
 
 bash "$root/scripts/setup.sh"
-export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
 exec "$root/.venv/bin/python" "$root/scripts/quickstart.py" "$@"

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,6 +63,15 @@ def test_help_needs_no_packages():
         [sys.executable, "-I", "-S", SCRIPT, "--help"], capture_output=True, text=True
     )
     assert process.returncode == 0 and "--connections" in process.stdout
+
+
+def test_wrong_flag_is_refused_before_set_up(tmp_path):
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    process = subprocess.run(
+        ["bash", tmp_path / "scripts" / "quickstart.sh", "--nosuch"], capture_output=True, text=True
+    )
+    assert process.returncode == 2 and "--nosuch" in process.stderr
+    assert not (tmp_path / ".venv").exists()
 
 
 @pytest.mark.slow
