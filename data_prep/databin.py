@@ -9,17 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from data_prep.text import SPLITS, read_lines
+from data_prep.options import Options
+from data_prep.text import read_lines
 from residual_fairseq.errors import UsageError
 
 
-def binarise(
-    text: Path, source: str, target: str, databin: Path, log: Path, workers: int = 1
-) -> dict:
-    """Run ``fairseq-preprocess`` with a joined dictionary, and check what it made.
+def binarise(text: Path, options: Options, databin: Path, log: Path, workers: int = 1) -> dict:
+    """Run ``fairseq-preprocess``, and check what it made.
 
     Args:
-        text: folder of the BPE text, ``{train,valid,test}.LANG``.
+        text: folder of the BPE text, ``SPLIT.LANG``.
         databin: the folder to write; what an interrupted run has left there is removed.
         log: file for the output of fairseq-preprocess.
         workers: number of processes; the data-bin does not depend on it.
@@ -32,41 +31,51 @@ def binarise(
     """
     if databin.exists():
         shutil.rmtree(databin)
-    command = [sys.executable, "-m", "fairseq_cli.preprocess", "--joined-dictionary"]
-    command += ["--source-lang", source, "--target-lang", target]
-    for split in SPLITS:
-        command += [f"--{split}pref", str(text / split)]
+    command = [sys.executable, "-m", "fairseq_cli.preprocess"]
+    command += ["--source-lang", options.source, "--target-lang", options.target]
+    command += ["--trainpref", str(text / "train"), "--validpref", str(text / "valid")]
+    command += ["--testpref", ",".join(str(text / test) for test in options.tests)]
     command += ["--destdir", str(databin), "--workers", str(workers)]
+    if options.joined_dictionary:
+        command.append("--joined-dictionary")
+    if options.dictionary_size:
+        size = str(options.dictionary_size)
+        command += ["--nwordssrc", size, "--nwordstgt", size]
     with open(log, "wb") as file:
         status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT).returncode
     if status:
         raise UsageError(f"fairseq-preprocess failed with exit status {status}: see {log}")
     # fairseq's own log repeats ours, and has no place in a folder that is to be reproducible.
     (databin / "preprocess.log").unlink(missing_ok=True)
-    return check_databin(text, source, target, databin)
+    return check_databin(text, options, databin)
 
 
-def check_databin(text: Path, source: str, target: str, databin: Path) -> dict:
+def check_databin(text: Path, options: Options, databin: Path) -> dict:
     """Check that every line of the text is in the data-bin, with all of its units.
 
     Args:
         text: folder of the text that was binarised.
 
     Returns:
-        the size of the dictionary and, for each split and language, the number of sentences and
-        units (without end-of-sentence symbols), and how many of the units are ``<unk>``.
+        the size of the dictionary (of the target language, if each has its own) and, for each
+        split and language, the number of sentences and units (without end-of-sentence symbols),
+        and how many of the units are ``<unk>``.
 
     Raises:
         UsageError: a count differs, or a word of the text has become a special symbol.
     """
     from fairseq.data import Dictionary, indexed_dataset
 
-    dictionary = Dictionary.load(str(databin / f"dict.{source}.txt"))
-    result: dict = {"dictionary": len(dictionary)}
-    for split in SPLITS:
+    dictionaries = {
+        lang: Dictionary.load(str(databin / f"dict.{lang}.txt")) for lang in options.languages
+    }
+    result: dict = {"dictionary": len(dictionaries[options.target])}
+    for split in options.splits:
         result[split] = {}
-        for lang in (source, target):
-            prefix = databin / f"{split}.{source}-{target}.{lang}"
+        for lang in options.languages:
+            dictionary = dictionaries[lang]
+            subset = options.subsets.get(split, split)
+            prefix = databin / f"{subset}.{options.source}-{options.target}.{lang}"
             dataset = indexed_dataset.make_dataset(str(prefix), impl="mmap")
             if dataset is None:
                 raise UsageError(f"{prefix}.idx: fairseq-preprocess did not write it")

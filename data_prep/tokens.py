@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from sacremoses import MosesDetokenizer, MosesTokenizer
+from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
 from data_prep.parallel import map_lines
 
 TOKENIZERS = ("moses", "none")
 
 
+def _tokenize_line(
+    normalize: Callable[[str], str] | None, split: Callable[[str], str], line: str
+) -> str:
+    return split(normalize(line) if normalize else line)
+
+
 def tokenize(
-    lines: Iterable[str], lang: str, tokenizer: str = "moses", workers: int = 1
+    lines: Iterable[str],
+    lang: str,
+    tokenizer: str = "moses",
+    workers: int = 1,
+    dash_splits: bool = True,
+    normalize_punctuation: bool = False,
 ) -> Iterator[str]:
     """Split lines into tokens, separated by single spaces.
 
-    Moses tokens are exactly those of fairseq's ``moses`` tokenizer with its defaults: aggressive
+    With the defaults Moses tokens are exactly those of fairseq's ``moses`` tokenizer: aggressive
     dash splits ("a-b" becomes "a @-@ b") and escaped XML characters.
 
     Args:
@@ -25,13 +36,23 @@ def tokenize(
         lang: language code; one that Moses has no rules for is split by the general ones.
         tokenizer: "moses", or "none" to take what stands between spaces for tokens.
         workers: number of processes.
+        dash_splits: the aggressive ones.
+        normalize_punctuation: first, as Moses' normalize-punctuation and remove-non-printing-char
+            do.
     """
     if tokenizer == "none":
         return iter(lines)
-    split = partial(
-        MosesTokenizer(lang).tokenize, aggressive_dash_splits=True, return_str=True, escape=True
+    normalizer = MosesPunctNormalizer(
+        lang, pre_replace_unicode_punct=False, post_remove_control_chars=True
     )
-    return map_lines(split, lines, workers)
+    split = partial(
+        MosesTokenizer(lang).tokenize,
+        aggressive_dash_splits=dash_splits,
+        return_str=True,
+        escape=True,
+    )
+    normalize = normalizer.normalize if normalize_punctuation else None
+    return map_lines(partial(_tokenize_line, normalize, split), lines, workers)
 
 
 def _detokenize_line(detokenizer: MosesDetokenizer, line: str) -> str:

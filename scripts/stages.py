@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 from typing import Any, Mapping
 
-from data_prep.bilingual import describe, prepare
 from data_prep.embedded import write_corpus
+from data_prep.options import Options
+from data_prep.pipeline import describe, prepare, read_folder
 from residual_fairseq.connections import REGISTRY
 from residual_fairseq.errors import UsageError
 from residual_fairseq.plots import plot_learning_curves
@@ -97,7 +98,8 @@ def prepare_corpus(args: argparse.Namespace, out: Path) -> dict[str, Any]:
         written = write_corpus(text, (args.source, args.target))
         print(f"embedded corpus: {'made' if written else 'reused'}", flush=True)
     workers = os.cpu_count() or 1
-    record = prepare(text, args.source, args.target, out / "corpus", BPE_MERGES, workers=workers)
+    options = Options(args.source, args.target, bpe_merges=BPE_MERGES)
+    record = prepare(read_folder(text, options), options, out / "corpus", workers)
     print(describe(record), flush=True)
     return record
 

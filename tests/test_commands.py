@@ -19,8 +19,8 @@ MODEL = (
 ).split()
 TRAINING = (
     "--optimizer adam --lr 0.003 --lr-scheduler polynomial_decay --warmup-updates 50"
-    " --total-num-update 300 --max-tokens 1000 --num-workers 0 --cpu --no-progress-bar --seed 1 --no-epoch-checkpoints"
-    " --disable-validation"
+    " --total-num-update 300 --max-tokens 1000 --num-workers 0 --cpu --no-progress-bar --seed 1"
+    " --no-epoch-checkpoints --disable-validation"
 ).split()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_prep import bilingual
+from data_prep import bpe, tokens
 from residual_fairseq import scoring
 from residual_fairseq.errors import UsageError
 
@@ -97,9 +97,9 @@ def test_tokeniser_follows_the_language(files):
 
 
 def test_text_comes_back_as_data_preparation_took_it_apart():
-    units = list(bilingual.tokenize(REFERENCE, "en"))
-    assert scoring.detokenize(units, "en") == list(bilingual.detokenize(units, "en")) == REFERENCE
-    assert [scoring.remove_bpe(line) for line in TOKENS] == list(bilingual.remove_codes(TOKENS))
+    units = list(tokens.tokenize(REFERENCE, "en"))
+    assert scoring.detokenize(units, "en") == list(tokens.detokenize(units, "en")) == REFERENCE
+    assert [scoring.remove_bpe(line) for line in TOKENS] == list(bpe.remove_codes(TOKENS))
     assert scoring.remove_bpe("cut o@@") == "cut o"
 
 

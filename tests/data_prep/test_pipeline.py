@@ -15,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from subword_nmt.learn_bpe import get_vocabulary
 
-from data_prep import bilingual
-from data_prep.bilingual import main, prepare
+from data_prep import pipeline, steps
+from data_prep.bilingual import main
 from data_prep.bpe import apply_codes, learn_codes, read_codes, remove_codes, write_vocabulary
 from data_prep.databin import check_databin
+from data_prep.options import Options
+from data_prep.pipeline import prepare, read_folder
 from data_prep.text import SPLITS, normalise, read_lines, sha256, write_lines
 from data_prep.tokens import detokenize, tokenize
 from residual_fairseq.errors import UsageError
@@ -69,22 +71,23 @@ def corpus(tmp_path):
 def without_fairseq(monkeypatch):
     """Replace fairseq-preprocess, which takes seconds, by a copy of its input."""
 
-    def copy_text(text, source, target, databin, log, workers):
+    def copy_text(text, options, databin, log, workers):
         databin.mkdir()
         counts = {"dictionary": 0}
-        for split in SPLITS:
+        for split in options.splits:
             counts[split] = {}
-            for lang in (source, target):
+            for lang in options.languages:
                 lines = list(read_lines(text / f"{split}.{lang}"))
                 write_lines(databin / f"{split}.{lang}", lines)
                 counts[split][lang] = {"units": 0, "unk": 0}
         return counts
 
-    monkeypatch.setattr(bilingual, "binarise", copy_text)
+    monkeypatch.setattr(pipeline, "binarise", copy_text)
 
 
-def run(corpus, out, **options):
-    return prepare(corpus, "en", "de", out, **{"bpe_merges": 60, "workers": 1, **options})
+def run(corpus, out, source="en", target="de", workers=1, **options):
+    options = Options(source, target, **{"bpe_merges": 60, **options})
+    return prepare(read_folder(corpus, options), options, out, workers)
 
 
 def contents(folder):
@@ -178,6 +181,67 @@ def test_text_without_pairs_of_characters_is_refused(tmp_path, words):
         learn_codes(words, tmp_path / "codes", 5)
 
 
+# Pairs and splits
+
+
+def test_pairs_outside_of_limits_are_dropped():
+    pairs = [
+        ("a b", "a b c"),
+        ("a b", "a b c d"),
+        ("a b c d e", "a b c d e f"),
+        ("", "a"),
+        ("a", "b" * 1001),
+        ("a b c d e", "a b c d e"),
+    ]
+    dropped = Counter()
+    assert list(steps.within_limits(pairs, 5, 1.5, dropped)) == [pairs[0], pairs[5]]
+    assert dropped == {
+        "ratio above 1.5": 1,
+        "longer than 5": 1,
+        "empty": 1,
+        "word of more than 1000 characters": 1,
+    }
+    assert list(steps.within_limits(pairs[:3], None, None, Counter())) == pairs[:3]
+
+
+def test_validation_set_is_taken_out_of_train(tmp_path, corpus, without_fairseq):
+    for lang in ("en", "de"):
+        (corpus / f"valid.{lang}").unlink()
+    record = run(corpus, tmp_path / "out", valid_every=10, tokenizer="none", max_tokens=30)
+    assert record["counts"]["split"] == {"train": {"pairs": 54}, "valid": {"pairs": 5}}
+    kept = [line.replace("@@ ", "") for line in read_lines(tmp_path / "out" / "bin" / "valid.en")]
+    # One pair of train, the fifth, has an empty side.
+    train = [normalise(line) for line in read_lines(corpus / "train.en")]
+    del train[4]
+    assert kept == train[9::10]
+
+
+def test_lower_case_shows_in_the_signature_and_in_the_tokens(tmp_path, corpus, without_fairseq):
+    record = run(corpus, tmp_path / "out", lowercase=True, dash_splits=False)
+    back = record["counts"]["round-trip"]["test"]["en"]
+    assert "case:lc" in back["signature"] and back["changed"] == 0
+    tokens = list(read_lines(tmp_path / "out" / "text" / "test.tok.de"))
+    assert "boot-haus" in " ".join(tokens) and "@@" not in " ".join(tokens)
+    assert "Boot-Haus" in (tmp_path / "out" / "text" / "test.de").read_text()
+
+
+@pytest.mark.slow
+def test_several_test_sets_and_a_dictionary_for_each_language(tmp_path, corpus):
+    for lang in ("en", "de"):
+        (corpus / f"test.{lang}").rename(corpus / f"day1.{lang}")
+        write_lines(corpus / f"day2.{lang}", ["The tree"])
+    options = {"tests": ("day1", "day2"), "joined_dictionary": False, "dictionary_size": 24}
+    record = run(corpus, tmp_path / "out", **options)
+    assert record["subsets"] == {"day1": "test", "day2": "test1"}
+    assert record["counts"]["binarise"]["day2"]["en"]["sentences"] == 1
+    sizes = [
+        len((tmp_path / "out" / "bin" / f"dict.{lang}.txt").read_text().split("\n"))
+        for lang in ("en", "de")
+    ]
+    assert sizes == [21, 21]
+    assert not (tmp_path / "out" / "bin" / "test2.en-de.en.idx").exists()
+
+
 # The data-bin against its text
 
 
@@ -186,7 +250,8 @@ def write_databin(text, databin):
     dictionary = Dictionary()
     for word in ("a", "b"):
         dictionary.add_symbol(word)
-    dictionary.save(str(databin / "dict.en.txt"))
+    for lang in ("en", "de"):
+        dictionary.save(str(databin / f"dict.{lang}.txt"))
     for split in SPLITS:
         for lang in ("en", "de"):
             prefix = str(databin / f"{split}.en-de.{lang}")
@@ -206,7 +271,7 @@ def write_splits(text, lines):
 def test_a_databin_is_counted(tmp_path):
     write_splits(tmp_path / "text", ["a b c", "", "c"])
     write_databin(tmp_path / "text", tmp_path / "bin")
-    counts = check_databin(tmp_path / "text", "en", "de", tmp_path / "bin")
+    counts = check_databin(tmp_path / "text", Options("en", "de"), tmp_path / "bin")
     assert counts["dictionary"] == 6
     assert counts["test"]["de"] == {"sentences": 3, "units": 4, "unk": 2, "unk_rate": 0.5}
 
@@ -223,7 +288,7 @@ def test_a_databin_of_other_text_is_refused(tmp_path, changed, message):
     write_databin(tmp_path / "text", tmp_path / "bin")
     write_lines(tmp_path / "text" / "valid.de", changed)
     with pytest.raises(UsageError, match=message):
-        check_databin(tmp_path / "text", "en", "de", tmp_path / "bin")
+        check_databin(tmp_path / "text", Options("en", "de"), tmp_path / "bin")
 
 
 def test_a_missing_part_of_a_databin_is_named(tmp_path):
@@ -231,7 +296,7 @@ def test_a_missing_part_of_a_databin_is_named(tmp_path):
     write_databin(tmp_path / "text", tmp_path / "bin")
     (tmp_path / "bin" / "test.en-de.en.idx").unlink()
     with pytest.raises(UsageError, match=r"test\.en-de\.en\.idx: .* did not write it"):
-        check_databin(tmp_path / "text", "en", "de", tmp_path / "bin")
+        check_databin(tmp_path / "text", Options("en", "de"), tmp_path / "bin")
 
 
 @pytest.mark.parametrize("symbol", ["<s>", "</s>", "<pad>"])
@@ -239,7 +304,7 @@ def test_symbols_of_fairseq_in_the_text_are_refused(tmp_path, symbol):
     write_splits(tmp_path / "text", ["a b", f"b {symbol} a <unk>"])
     write_databin(tmp_path / "text", tmp_path / "bin")
     with pytest.raises(UsageError, match=r"train\.en, line 2: .* for its own symbol"):
-        check_databin(tmp_path / "text", "en", "de", tmp_path / "bin")
+        check_databin(tmp_path / "text", Options("en", "de"), tmp_path / "bin")
 
 
 # Wrong use
@@ -249,8 +314,8 @@ def test_symbols_of_fairseq_in_the_text_are_refused(tmp_path, symbol):
     ("options", "message"),
     [
         ({"workers": 0}, "--workers 0: has to be 1 or more"),
-        ({"bpe_merges": 0}, "--bpe-merges 0: has to be 1 or more"),
-        ({"vocabulary_threshold": 0}, "--vocabulary-threshold 0: has to be 1 or more"),
+        ({"bpe_merges": -1}, "--bpe-merges -1: has to be 0 or more"),
+        ({"vocabulary_threshold": -1}, "--vocabulary-threshold -1: has to be 0 or more"),
         ({"tokenizer": "perl"}, "--tokenizer perl: has to be moses or none"),
     ],
 )
@@ -270,7 +335,7 @@ def test_unusable_options_are_named(tmp_path, corpus, options, message):
 )
 def test_unusable_languages_are_named(tmp_path, corpus, source, target, message):
     with pytest.raises(UsageError, match=message):
-        prepare(corpus, source, target, tmp_path / "out")
+        run(corpus, tmp_path / "out", source, target)
 
 
 def test_all_text_is_checked_before_anything_is_written(tmp_path, corpus):
@@ -395,7 +460,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
         def interrupt(*arguments):
             raise KeyboardInterrupt
 
-        patch.setattr(bilingual, "learn_codes", interrupt)
+        patch.setattr(steps, "learn_codes", interrupt)
         with pytest.raises(KeyboardInterrupt):
             run(corpus, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -413,7 +478,7 @@ def test_an_interrupted_run_of_other_text_is_started_anew(
     tmp_path, corpus, without_fairseq, monkeypatch, capsys
 ):
     with monkeypatch.context() as patch:
-        patch.setattr(bilingual, "learn_codes", lambda *_: 1 / 0)
+        patch.setattr(steps, "learn_codes", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run(corpus, tmp_path / "out")
     write_corpus(corpus, train=50)
