@@ -40,11 +40,13 @@ class Text(NamedTuple):
         extract: given an existing empty folder, writes ``{train,valid,...}.LANG`` there and
             returns its counts; None if ``folder`` has them.
         folder: of the text; None if it has to be extracted.
+        options: those of the extraction, by name of their flag.
     """
 
     inputs: dict[str, Any]
     extract: Callable[[Path], dict] | None = None
     folder: Path | None = None
+    options: Mapping[str, Any] = {}
 
 
 def read_folder(folder: Path, options: Options) -> Text:
@@ -82,7 +84,7 @@ def prepare(text: Text, options: Options, out: Path, workers: int = 2) -> dict:
     """
     if workers < 1:
         raise UsageError(f"--workers {workers}: has to be 1 or more")
-    request: dict = {"options": options.as_json(), "inputs": text.inputs}
+    request: dict = {"options": {**options.as_json(), **text.options}, "inputs": text.inputs}
     out = Path(os.path.abspath(out))
     if out.exists() and not is_empty_folder(out):
         record = read_json(out / "corpus.json")
