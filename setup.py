@@ -17,6 +17,7 @@ setup(
     python_requires=">=3.9,<3.13",
     install_requires=[
         "matplotlib",
+        "numpy",
         "PyYAML",
         "sacrebleu>=2.0",
         "sacremoses",
@@ -50,7 +51,10 @@ setup(
         ],
     },
     entry_points={
-        "console_scripts": ["residual-average = residual_fairseq.averaging:main"],
+        "console_scripts": [
+            "residual-average = residual_fairseq.averaging:main",
+            "residual-results = residual_fairseq.report:main",
+        ],
     },
     classifiers=[
         "Programming Language :: Python :: 3",

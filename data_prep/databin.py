@@ -8,10 +8,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from fairseq.data import Dictionary, indexed_dataset
 
 from data_prep.options import Options
 from data_prep.text import read_lines
 from residual_fairseq.errors import UsageError
+
+#: Sentences that are counted at once.
+CHUNK = 10_000
 
 
 def binarise(text: Path, options: Options, databin: Path, log: Path, workers: int = 1) -> dict:
@@ -59,13 +63,12 @@ def check_databin(text: Path, options: Options, databin: Path) -> dict:
     Returns:
         the size of the dictionary (of the target language, if each has its own) and, for each
         split and language, the number of sentences and units (without end-of-sentence symbols),
-        and how many of the units are ``<unk>``.
+        and how many of the units are ``<unk>``; of train also the entropy of the units and ends of
+        sentences in bits, the loss of a model that has learned their frequencies and nothing else.
 
     Raises:
         UsageError: a count differs, or a word of the text has become a special symbol.
     """
-    from fairseq.data import Dictionary, indexed_dataset
-
     dictionaries = {
         lang: Dictionary.load(str(databin / f"dict.{lang}.txt")) for lang in options.languages
     }
@@ -93,20 +96,35 @@ def check_databin(text: Path, options: Options, databin: Path) -> dict:
                     f"{dataset.sizes[differing[0]]} units where {file} has "
                     f"{expected[differing[0]]}, with the end of sentence"
                 )
-            units = sum(expected) - len(expected)
-            unk = 0
-            for i in range(len(dataset)):
-                unknown = int((dataset[i] == dictionary.unk()).sum())
-                unk += unknown
-                if int((dataset[i] < dictionary.nspecial).sum()) - unknown > 1:
+            frequencies = np.zeros(len(dictionary), dtype=np.int64)
+            for first in range(0, len(dataset), CHUNK):
+                block = range(first, min(first + CHUNK, len(dataset)))
+                units = np.concatenate([dataset[i].numpy() for i in block])
+                found = np.bincount(units, minlength=len(dictionary))
+                special = found[: dictionary.nspecial].sum() - found[dictionary.unk()]
+                if special > len(block):
                     raise UsageError(
-                        f"{file}, line {i + 1}: the text has <s>, </s> or <pad> as a word, which "
-                        "fairseq takes for its own symbol: take it out, or use --tokenizer moses"
+                        f"{file}, line {line_with_symbol(file, dictionary)}: the text has <s>, "
+                        "</s> or <pad> as a word, which fairseq takes for its own symbol: take it "
+                        "out, or use --tokenizer moses"
                     )
+                frequencies += found
+            units = sum(expected) - len(expected)
+            unk = int(frequencies[dictionary.unk()])
             result[split][lang] = {
                 "sentences": len(expected),
                 "units": units,
                 "unk": unk,
                 "unk_rate": unk / units if units else 0.0,
             }
+            if split == "train":
+                shares = frequencies[frequencies > 0] / frequencies.sum()
+                entropy = -float((shares * np.log2(shares)).sum())
+                result[split][lang]["unigram_bits"] = round(entropy, 4)
     return result
+
+
+def line_with_symbol(text: Path, dictionary: Dictionary) -> int:
+    """The number of the first line that has one of fairseq's own symbols as a word."""
+    symbols = {dictionary.bos_word, dictionary.eos_word, dictionary.pad_word}
+    return next(i for i, line in enumerate(read_lines(text), 1) if symbols & set(line.split()))

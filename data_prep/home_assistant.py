@@ -23,7 +23,7 @@ from pathlib import Path
 
 from data_prep import command
 from data_prep.options import Options
-from data_prep.pipeline import Text, describe, prepare
+from data_prep.pipeline import Text, describe, plan_of, prepare
 from data_prep.text import normalise, sha256, write_pairs
 from residual_fairseq.errors import UsageError
 
@@ -120,7 +120,7 @@ def extract(wheel: Path, source: str, target: str, out: Path, min_words: int = 3
             if len(parts) == 5 and parts[3] == "translations" and parts[4].endswith(".json"):
                 folders.setdefault(parts[2], set()).add(parts[4][: -len(".json")])
         if not folders:
-            raise UsageError(f"--archive {wheel}: no translations in it: not Home Assistant's wheel")
+            raise UsageError(f"--archive {wheel}: not a wheel of Home Assistant")
         names = {lang: lang.replace("_", "-") for lang in (source, target)}
         known = set().union(*folders.values())
         for flag, lang in (("source", source), ("target", target)):
@@ -203,10 +203,19 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return line.parse_args(arguments)
 
 
+def read_options(args: argparse.Namespace) -> Options:
+    return Options(args.source, args.target, bpe_merges=args.bpe_merges, vocabulary_threshold=0)
+
+
+def plan(arguments: list[str]) -> dict:
+    """What a preparation with these flags is going to make."""
+    return plan_of(read_options(parse(arguments)))
+
+
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     args = parse(arguments)
-    options = Options(args.source, args.target, bpe_merges=args.bpe_merges, vocabulary_threshold=0)
+    options = read_options(args)
     wheel = args.archive or download(args.downloads)
     try:
         digest = sha256(wheel)

@@ -21,8 +21,6 @@ class Options:
         tokenizer: "moses", or "none" for text that is tokenised already, or that has to come back
             exactly as it was.
         dash_splits: Moses' aggressive splits of "a-b" to "a @-@ b".
-        normalize_punctuation: Moses' normalisation of quotes, dashes and spaces, before the
-            tokens.
         lowercase: lower-case all text; scores are then lower-cased too.
         max_tokens: drop training pairs with a longer side; None: keep them.
         max_ratio: drop training pairs of which one side is longer than the other by more than
@@ -42,7 +40,6 @@ class Options:
     tests: tuple[str, ...] = ("test",)
     tokenizer: str = "moses"
     dash_splits: bool = True
-    normalize_punctuation: bool = False
     lowercase: bool = False
     max_tokens: int | None = None
     max_ratio: float | None = None

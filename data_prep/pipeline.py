@@ -106,11 +106,29 @@ def prepare(text: Text, options: Options, out: Path, workers: int = 2) -> dict:
         for path in files
         if path.name not in ("corpus.json", "preprocess.log")
     }
-    record = {**request, "subsets": options.subsets, "counts": counts, "outputs": outputs}
+    record = {**request, "tests": tests_of(options), "counts": counts, "outputs": outputs}
     write_json(result / "corpus.json", record)
     os.replace(result, out)
     shutil.rmtree(work)
     return record
+
+
+def tests_of(options: Options) -> dict[str, dict[str, str]]:
+    """The test sets as ``corpus.json`` has them: fairseq's subset, the languages, the text."""
+    return {
+        name: {
+            "subset": subset,
+            "source": options.source,
+            "target": options.target,
+            "text": f"text/{name}",
+        }
+        for name, subset in options.subsets.items()
+    }
+
+
+def plan_of(options: Options) -> dict[str, Any]:
+    """What is known of ``corpus.json`` before anything is done."""
+    return {"options": options.as_json(), "inputs": {}, "tests": tests_of(options)}
 
 
 def run_stages(text: Text, options: Options, work: Path, result: Path, workers: int) -> dict:

@@ -84,7 +84,6 @@ def tokenize_splits(options: Options, cleaned: Path, tokens: Path, workers: int)
                 options.tokenizer,
                 workers,
                 dash_splits=options.dash_splits,
-                normalize_punctuation=options.normalize_punctuation,
             )
             if options.lowercase:
                 lines = map(str.lower, lines)

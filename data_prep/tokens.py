@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
-from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
+from sacremoses import MosesDetokenizer, MosesTokenizer
 
 from data_prep.parallel import map_lines
 
 TOKENIZERS = ("moses", "none")
-
-
-def _tokenize_line(
-    normalize: Callable[[str], str] | None, split: Callable[[str], str], line: str
-) -> str:
-    return split(normalize(line) if normalize else line)
 
 
 def tokenize(
@@ -24,7 +18,6 @@ def tokenize(
     tokenizer: str = "moses",
     workers: int = 1,
     dash_splits: bool = True,
-    normalize_punctuation: bool = False,
 ) -> Iterator[str]:
     """Split lines into tokens, separated by single spaces.
 
@@ -37,22 +30,16 @@ def tokenize(
         tokenizer: "moses", or "none" to take what stands between spaces for tokens.
         workers: number of processes.
         dash_splits: the aggressive ones.
-        normalize_punctuation: first, as Moses' normalize-punctuation and remove-non-printing-char
-            do.
     """
     if tokenizer == "none":
         return iter(lines)
-    normalizer = MosesPunctNormalizer(
-        lang, pre_replace_unicode_punct=False, post_remove_control_chars=True
-    )
     split = partial(
         MosesTokenizer(lang).tokenize,
         aggressive_dash_splits=dash_splits,
         return_str=True,
         escape=True,
     )
-    normalize = normalizer.normalize if normalize_punctuation else None
-    return map_lines(partial(_tokenize_line, normalize, split), lines, workers)
+    return map_lines(split, lines, workers)
 
 
 def _detokenize_line(detokenizer: MosesDetokenizer, line: str) -> str:

@@ -26,6 +26,8 @@ class TrainingLog:
             first entry.
         updates: how far training is.
         parameters: of the model, shared ones counted once; None if the log does not say.
+        device_memory: the most memory of the first GPU that any entry of ``train`` saw in use, in
+            bytes, to a tenth of a GiB; None without a GPU.
         finished: whether training has come to its end.
         last_line: the last one that is not blank; of a training that failed, why.
     """
@@ -35,6 +37,7 @@ class TrainingLog:
     words_per_second: float | None = None
     updates: int = 0
     parameters: int | None = None
+    device_memory: int | None = None
     finished: bool = False
     last_line: str = ""
 
@@ -52,6 +55,7 @@ def read_log(path: str | os.PathLike) -> TrainingLog:
     """
     log = TrainingLog()
     speeds = {}
+    total, free = None, []
     try:
         with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
             for line in file:
@@ -64,14 +68,20 @@ def read_log(path: str | os.PathLike) -> TrainingLog:
                     log.updates = int(stats["num_updates"])
                     log.train[log.updates] = loss(stats)
                     speeds[log.updates] = float(stats["wps"])
+                    if "gb_free" in stats:
+                        free.append(float(stats["gb_free"]))
                 elif "num. shared model params:" in line:
                     log.parameters = int(re.findall(r"params: ([\d,]+)", line)[0].replace(",", ""))
+                elif "; total memory = " in line and total is None:
+                    total = float(re.findall(r"total memory = ([\d.]+) GB", line)[0])
                 elif "done training in" in line:
                     log.finished = True
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     if speeds:
         log.words_per_second = median(speeds.values())
+    if total is not None and free:
+        log.device_memory = round((total - min(free)) * 2**30)
     return log
 
 

@@ -37,22 +37,36 @@ def train_flags(path: str | os.PathLike, overrides: Mapping[str, Any] | None = N
         UsageError: as :func:`read_recipe`.
     """
     recipe = read_recipe(path, overrides)
+    # How to translate: for fairseq-generate.
+    recipe.pop("generation", None)
     data = recipe.get("task", {}).pop("data", None)
     flags = [] if data is None else [str(data)]
     for section, values in recipe.items():
-        choice = values.pop("_name", None)
-        if choice is not None:
-            flag = "arch" if section == "model" else section
-            flags += [as_flag(flag), str(choice)]
-        off_switches = on_by_default(section, choice)
-        for key, value in flatten(values):
-            if isinstance(value, bool):
-                if value != (key in off_switches):
-                    flags.append(as_flag(key))
-            elif isinstance(value, list):
-                flags += [as_flag(key), ",".join(map(str, value))]
-            elif value is not None:
-                flags += [as_flag(key), str(value)]
+        flags += section_flags(section, values)
+    return flags
+
+
+def section_flags(section: str, values: Mapping[str, Any]) -> list[str]:
+    """The flags of one section of a recipe, in its order.
+
+    Args:
+        section: its name.
+        values: plain ones by key; nested keys stay nested.
+    """
+    values = dict(values)
+    choice = values.pop("_name", None)
+    flags = []
+    if choice is not None:
+        flags += [as_flag("arch" if section == "model" else section), str(choice)]
+    off_switches = on_by_default(section, choice)
+    for key, value in flatten(values):
+        if isinstance(value, bool):
+            if value != (key in off_switches):
+                flags.append(as_flag(key))
+        elif isinstance(value, list):
+            flags += [as_flag(key), ",".join(map(str, value))]
+        elif value is not None:
+            flags += [as_flag(key), str(value)]
     return flags
 
 

@@ -1,26 +1,44 @@
-"""From the output of fairseq-generate to a sacreBLEU score against the raw reference."""
+"""From the output of fairseq-generate to scores, each with a signature that says how it was made.
+
+A score is a dictionary ``{"score": ..., "signature": ...}``, ready for ``result.json``. The main
+one is sacreBLEU of detokenised text against the reference as it was published. What older papers
+report instead has names of its own, so that nobody takes the one for the other.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
 from pathlib import Path
-from typing import Iterable, NamedTuple
+from typing import Any
 
-from sacrebleu.metrics import BLEU
+import torch
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric
 from sacremoses import MosesDetokenizer
 
 from .errors import UsageError
+from .language_id import MAX_LINES, ORDERS, LanguageIdentifier
+
+#: What the metrics are called in tables, by their key in ``result.json``.
+METRICS = {
+    "bleu": "sacreBLEU",
+    "chrf": "chrF",
+    "ter": "TER",
+    "tokenised_bleu": "tokenised BLEU",
+    "compound_split_bleu": "tokenised BLEU, compounds split",
+    "off_target": "off-target %",
+    "comet": "COMET",
+}
+
+#: Of these less is better.
+LOWER_IS_BETTER = ("ter", "off_target")
 
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
-
-
-class Score(NamedTuple):
-    """A BLEU score, 0 to 100, and the signature that says how it was computed."""
-
-    bleu: float
-    signature: str
 
 
 def read_hypotheses(path: str | os.PathLike, sentences: int) -> list[str]:
@@ -69,56 +87,258 @@ def remove_bpe(line: str) -> str:
     return f"{line} ".replace("@@ ", "").rstrip(" ")
 
 
-def detokenize(lines: Iterable[str], lang: str) -> list[str]:
-    """Join Moses tokens to text, as fairseq's ``moses`` tokenizer does.
+def remove_sentencepiece(line: str) -> str:
+    """Join units of SentencePiece to text, as fairseq's ``--post-process sentencepiece`` does."""
+    return line.replace(" ", "").replace("\u2581", " ").strip(" ")
+
+
+#: How units are joined, by fairseq's name of it.
+POST_PROCESSES: dict[str, Callable[[str], str]] = {
+    "subword_nmt": remove_bpe,
+    "sentencepiece": remove_sentencepiece,
+    "none": str,
+}
+
+
+def join_units(lines: Iterable[str], post_process: str) -> list[str]:
+    """Join units to Moses tokens, or to text where there are no tokens.
+
+    Args:
+        lines: of units, separated by spaces.
+        post_process: "subword_nmt" (units end in "@@" within a token), "sentencepiece" (units
+            begin with "▁" after a space), or "none".
+
+    Raises:
+        UsageError: another ``post_process``.
+    """
+    if post_process not in POST_PROCESSES:
+        raise UsageError(f"post-process {post_process!r}: has to be {' or '.join(POST_PROCESSES)}")
+    return list(map(POST_PROCESSES[post_process], lines))
+
+
+def detokenize(lines: Iterable[str], lang: str, tokenizer: str = "moses") -> list[str]:
+    """Join tokens to text; with "moses" as fairseq's tokenizer of that name does.
 
     Args:
         lines: tokens separated by spaces, without BPE.
         lang: language code.
+        tokenizer: that the text was tokenised by, "moses" or "none".
+
+    Raises:
+        UsageError: another ``tokenizer``.
     """
+    if tokenizer == "none":
+        return list(lines)
+    if tokenizer != "moses":
+        raise UsageError(f"tokenizer {tokenizer!r}: has to be moses or none")
     detokenizer = MosesDetokenizer(lang)
     return [detokenizer.detokenize(line.split()) for line in lines]
 
 
-def bleu(hypotheses: list[str], reference: str | os.PathLike, lang: str) -> Score:
-    """sacreBLEU, cased, of detokenised translations.
+def scores(
+    hypotheses: Sequence[str], references: Sequence[str], lang: str, lowercase: bool = False
+) -> dict[str, dict[str, Any]]:
+    """sacreBLEU, chrF and TER of detokenised translations.
 
     Args:
         hypotheses: plain text.
-        reference: file of the raw reference, one line for each hypothesis.
-        lang: language of both; sacreBLEU chooses its tokeniser by it ("13a" for most).
-
-    Raises:
-        UsageError: there is no such file, or their numbers differ.
-    """
-    references = read_lines(reference)
-    if len(references) != len(hypotheses):
-        raise UsageError(
-            f"{reference} has {len(references)} lines for {len(hypotheses)} translations"
-        )
-    metric = BLEU(trg_lang=lang)
-    return Score(metric.corpus_score(hypotheses, [references]).score, str(metric.get_signature()))
-
-
-def score_output(
-    output: str | os.PathLike, reference: str | os.PathLike, lang: str
-) -> tuple[Score, list[str]]:
-    """Score an output of ``fairseq-generate`` in Moses tokens and units of subword-nmt.
-
-    Args:
-        output: what fairseq-generate wrote.
-        reference: file of the raw reference.
-        lang: the target language.
+        references: one for each hypothesis, as published.
+        lang: language of both. BLEU takes the tokeniser that it needs: "zh"; "ja-mecab" or
+            "ko-mecab" if it is installed, otherwise "char"; "13a" for all others, as sacreBLEU
+            does. Thai, Lao, Khmer and Burmese have no spaces between words either, and no
+            tokeniser in sacreBLEU: there chrF says more.
+        lowercase: of text that was lower-cased before the training. Case then does not count, and
+            the signatures say so.
 
     Returns:
-        The score, and the translations as plain text in the order of the test set.
+        the scores at "bleu", "chrf" and "ter".
 
     Raises:
-        UsageError: as :func:`read_hypotheses`.
+        UsageError: unequal numbers of lines, or none.
     """
-    units = read_hypotheses(output, len(read_lines(reference)))
-    hypotheses = detokenize(map(remove_bpe, units), lang)
-    return bleu(hypotheses, reference, lang), hypotheses
+    asian = primary_code(lang) in ("zh", "ja")
+    metrics = {
+        "bleu": BLEU(lowercase=lowercase, tokenize=bleu_tokenizer(lang)),
+        "chrf": CHRF(lowercase=lowercase),
+        # sacreBLEU's default is not to count case here. Without the two options, which split
+        # Chinese and Japanese to characters, a whole sentence is one word.
+        "ter": TER(normalized=asian, asian_support=asian),
+    }
+    return {name: score(metric, hypotheses, references) for name, metric in metrics.items()}
+
+
+def score(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """One score of sacreBLEU's.
+
+    Raises:
+        UsageError: unequal numbers of lines, or none.
+    """
+    # sacreBLEU scores what there is of the shorter one, without a word.
+    check_equally_many(hypotheses=hypotheses, references=references)
+    number = metric.corpus_score(list(hypotheses), [list(references)]).score
+    return {"score": number, "signature": str(metric.get_signature())}
+
+
+def check_equally_many(**texts: Sequence[str]) -> None:
+    """Check that texts have equally many lines.
+
+    Raises:
+        UsageError: they do not, or have none.
+    """
+    (name, text), *others = texts.items()
+    if not text:
+        raise UsageError(f"there are no {name} to score")
+    for other, lines in others:
+        if len(lines) != len(text):
+            raise UsageError(f"{len(text)} {name} for {len(lines)} {other}")
+
+
+def primary_code(lang: str) -> str:
+    """``pt-BR`` and ``pt_BR`` to ``pt``."""
+    return re.split("[-_]", lang)[0].lower()
+
+
+def bleu_tokenizer(lang: str) -> str:
+    """The tokeniser of sacreBLEU for a language; see :func:`scores`."""
+    lang = primary_code(lang)
+    if lang == "zh":
+        return "zh"
+    if lang not in ("ja", "ko"):
+        return "13a"
+    try:
+        BLEU(tokenize=f"{lang}-mecab")
+    except Exception:
+        # Which error it is if MeCab is missing depends on sacreBLEU's version.
+        return "char"
+    return f"{lang}-mecab"
+
+
+def tokenised_bleu(
+    hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> dict[str, Any]:
+    """BLEU of tokens as they are: what multi-bleu.perl and ``fairseq-score`` compute.
+
+    It depends on the tokeniser, so it compares only with numbers by the same one.
+
+    Args:
+        hypotheses: tokens separated by spaces, BPE joined.
+        references: the same of the reference, not passed through a dictionary: fairseq-generate's
+            lines of type T have ``<<unk>>`` where a word was unknown.
+        lowercase: case does not count.
+
+    Raises:
+        UsageError: unequal numbers of lines, or none.
+    """
+    metric = BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True)
+    return score(metric, hypotheses, references)
+
+
+def compound_split_bleu(
+    hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> dict[str, Any]:
+    """Tokenised BLEU after compounds are split at their hyphens, as usual for WMT'14 En-De.
+
+    tensor2tensor's get_ende_bleu.sh counts so, and with it Vaswani et al. 2017 and many after them.
+    It gives more: the same output of Ott et al. 2018 has 29.3 in this way and 28.6 in sacreBLEU.
+
+    Args:
+        hypotheses, references, lowercase: as of :func:`tokenised_bleu`.
+
+    Raises:
+        UsageError: unequal numbers of lines, or none.
+    """
+    split = tokenised_bleu(
+        list(map(split_compounds, hypotheses)), list(map(split_compounds, references)), lowercase
+    )
+    return {**split, "signature": f"{split['signature']}|compounds:split"}
+
+
+def split_compounds(line: str) -> str:
+    """``a-b`` to ``a ##AT##-##AT## b``.
+
+    Moses' aggressive dash splits (``a @-@ b``) are undone first, or their mark would be split.
+    """
+    # The pattern takes in the characters around, as the published script's does, so that of
+    # "a-b-c" only the first hyphen is split.
+    return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line.replace(" @-@ ", "-"))
+
+
+def off_target(
+    hypotheses: Sequence[str], references: Sequence[str], lang: str, identifier: LanguageIdentifier
+) -> dict[str, Any]:
+    """The share of translations in another script or another language than wanted, in percent.
+
+    Args:
+        hypotheses: plain text. Empty ones, and those without letters, count as on target.
+        references: plain text. Some look off target too: names, foreign words, very short ones.
+        lang: the wanted language.
+        identifier: knows it, and all languages that the system may fall into.
+
+    Returns:
+        the score, its signature, and at "references" what the references would get: no system
+        can be expected to come below it.
+
+    Raises:
+        UsageError: no lines, or the identifier does not know the language.
+    """
+    rates = []
+    for name, lines in (("hypotheses", hypotheses), ("references", references)):
+        check_equally_many(**{name: lines})
+        wrong = sum(identifier.is_off_target(line, lang) for line in lines)
+        rates.append(100 * wrong / len(lines))
+    languages = ",".join(sorted(identifier.lines))
+    orders = f"{ORDERS[0]}-{ORDERS[-1]}"
+    signature = f"script+naive-bayes|char:{orders}|max-lines:{MAX_LINES}|langs:{languages}"
+    return {"score": rates[0], "signature": signature, "references": rates[1]}
+
+
+def comet_score(
+    sources: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    model: str | os.PathLike,
+) -> dict[str, Any]:
+    """COMET (Rei et al. 2020) times 100, by a model that is on this machine; nothing is downloaded.
+
+    Args:
+        sources, hypotheses, references: plain text.
+        model: the checkpoint, with its ``hparams.yaml`` one folder above, as COMET's own download
+            has them.
+
+    Raises:
+        UsageError: unequal numbers of lines, COMET is not installed, or no such model, or the
+            encoder it is built on is not in Hugging Face's cache.
+    """
+    check_equally_many(hypotheses=hypotheses, references=references, sources=sources)
+    model = Path(model)
+    for path in (model, model.absolute().parent.parent / "hparams.yaml"):
+        if not path.is_file():
+            raise UsageError(f"COMET: {path}: no such file; give the .ckpt of a downloaded model")
+    try:
+        from comet import load_from_checkpoint
+    except ImportError:
+        raise UsageError("COMET is not installed: pip install unbabel-comet") from None
+    try:
+        loaded = load_from_checkpoint(str(model), local_files_only=True)
+    except OSError as error:
+        message = " ".join(str(error).split())
+        raise UsageError(f"COMET: {model}: its encoder is not on this machine: {message}") from None
+    data = [
+        {"src": source, "mt": hypothesis, "ref": reference}
+        for source, hypothesis, reference in zip(sources, hypotheses, references)
+    ]
+    number = loaded.predict(data, gpus=int(torch.cuda.is_available()))["system_score"]
+    signature = f"comet:{version('unbabel-comet')}|model:{model.name}|sha256:{sha256(model)[:16]}"
+    return {"score": 100 * number, "signature": signature}
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def read_lines(path: str | os.PathLike) -> list[str]:

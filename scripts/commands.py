@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Sequence
@@ -34,8 +35,11 @@ class Commands:
         self._running: set[subprocess.Popen] = set()
         self._stopped = False
 
-    def call(self, command: Sequence[str], log: Path) -> None:
+    def call(self, command: Sequence[str], log: Path) -> int:
         """Run a command to its end; what it says is appended to the log.
+
+        Returns:
+            the most memory that it, or one of its own processes, took at once, in bytes.
 
         Raises:
             CommandFailed: it ended with an error.
@@ -55,7 +59,8 @@ class Commands:
                 start_new_session=True,
             )
             self._running.add(process)
-        status = process.wait()
+        _, waited, usage = os.wait4(process.pid, 0)
+        status = process.returncode = os.waitstatus_to_exitcode(waited)
         with self._mutex:
             self._running.remove(process)
             if self._stopped:
@@ -64,6 +69,8 @@ class Commands:
             raise CommandFailed(f"{log}: killed by {signal.Signals(-status).name}")
         if status:
             raise CommandFailed(f"{log}: {last_line(log)}")
+        # Linux counts in KiB, macOS in bytes.
+        return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
     def stop(self) -> None:
         """End what is running, and start nothing any more."""

@@ -1,7 +1,22 @@
 #!/usr/bin/env bash
-# Runs Python of the environment that scripts/setup.sh made, else python3, with the checkout's
-# modules: bash scripts/python.sh -m data_prep.multi30k --help
+# Runs Python in the environment that scripts/setup.sh makes, with the checkout's modules.
 set -euo pipefail
+
+case ${1:-} in
+  --help | -h)
+    cat <<'END'
+usage: bash scripts/python.sh -m MODULE [ARGUMENT ...]
+
+Runs a module of the checkout, such as data_prep.bilingual, with .venv's Python if there is one
+(scripts/setup.sh), else with python3.
+END
+    exit
+    ;;
+  --*)
+    printf 'python.sh: unknown argument %s; see --help\n' "$1" >&2
+    exit 2
+    ;;
+esac
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=$root/.venv/bin/python

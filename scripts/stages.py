@@ -132,7 +132,7 @@ def show(
         examples(
             read_lines(out / "corpus" / "text" / f"test.{source}"),
             read_lines(out / "corpus" / "text" / f"test.{target}"),
-            read_lines(best / f"test.{target}"),
+            read_lines(best / results[best]["hypotheses"]["test"]),
         )
     )
     pairs = record["counts"]["clean"]["train"]["pairs"]

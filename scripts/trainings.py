@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import signal
 import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Mapping, Sequence
@@ -18,11 +19,21 @@ import fairseq
 import torch
 
 import residual_fairseq
+from residual_fairseq.averaging import main as residual_average
+from residual_fairseq.divergence import diverged
 from residual_fairseq.errors import UsageError
 from residual_fairseq.logs import TrainingLog, read_log
-from residual_fairseq.recipe import flatten, read_recipe, train_flags
+from residual_fairseq.recipe import flatten, read_recipe, section_flags, train_flags
 from residual_fairseq.results import read_json, write_json
-from residual_fairseq.scoring import score_output
+from residual_fairseq.scoring import (
+    compound_split_bleu,
+    detokenize,
+    join_units,
+    read_hypotheses,
+    read_lines,
+    scores,
+    tokenised_bleu,
+)
 from scripts.commands import CommandFailed, Commands
 
 USER_DIR = str(Path(residual_fairseq.__file__).resolve().parent)
@@ -33,26 +44,30 @@ PROGRESS_INTERVAL = 30.0
 
 @dataclass(frozen=True)
 class Training:
-    """One model, from its recipe to its score.
+    """One model, from its recipe to its scores.
 
     What comes of it in its folder:
 
         settings.json       everything that decides about the outcome
+        training.json       facts about the machine it was trained on
         train.log           what fairseq-train said
-        checkpoints/        the best and the last
-        generate.log        what fairseq-generate said
-        generate-test.txt   its translations
-        test.LANG           the same as plain text
-        result.json         the score and all that belongs to it
+        checkpoints/        those that the recipe keeps, and their mean
+        generate/           what fairseq-generate said and wrote, a folder for each test set
+        TEST.LANG           its translations of a test set, plain text
+        result.json         the scores and all that belongs to them
 
     Args:
         connection: name of the residual connection.
         encoder_layers, decoder_layers: the depth.
         folder: as above; made if it is missing.
-        corpus: folder of data_prep.bilingual.
+        corpus: folder of a prepared corpus.
         corpus_record: its corpus.json.
         recipe: path of the YAML.
         overrides: values of the recipe by dotted key; besides connection, depth and paths.
+        benchmark: what its results are called.
+        decoding: values of the recipe's ``generation`` for single test sets.
+        compound_split: score with compounds split, too.
+        numbered: say the seed in the name.
     """
 
     connection: str
@@ -63,10 +78,19 @@ class Training:
     corpus_record: Mapping[str, Any]
     recipe: Path
     overrides: Mapping[str, Any]
+    benchmark: str = "quickstart"
+    decoding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    compound_split: bool = False
+    numbered: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.connection} {self.encoder_layers}+{self.decoder_layers}"
+        name = f"{self.connection} {self.encoder_layers}+{self.decoder_layers}"
+        return f"{name} seed {self.seed}" if self.numbered else name
+
+    @property
+    def seed(self) -> int:
+        return self.values_of("common")["seed"]
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -82,14 +106,18 @@ class Training:
     def values(self) -> dict[str, Any]:
         """The overrides of the recipe that make it this training."""
         return {
+            "model.encoder.layers": self.encoder_layers,
+            "model.decoder.layers": self.decoder_layers,
+            "model.residual_connection": self.connection,
             **self.overrides,
             "common.user_dir": USER_DIR,
             "task.data": str(self.corpus / "bin"),
             "checkpoint.save_dir": str(self.folder / "checkpoints"),
-            "model.residual_connection": self.connection,
-            "model.encoder.layers": self.encoder_layers,
-            "model.decoder.layers": self.decoder_layers,
         }
+
+    def values_of(self, section: str) -> dict[str, Any]:
+        """The values of a section of the recipe."""
+        return read_recipe(self.recipe, self.values()).get(section, {})
 
     def settings(self) -> dict[str, Any]:
         """Everything that decides about the outcome: the recipe without its paths, the corpus."""
@@ -99,19 +127,63 @@ class Training:
         corpus = {key: self.corpus_record[key] for key in ("options", "inputs")}
         return {"recipe": recipe, "corpus": corpus}
 
+    def effective_batch(self) -> int:
+        """Tokens per update at most, over all devices."""
+        return effective_batch(read_recipe(self.recipe, self.values()))
+
     def train_command(self) -> list[str]:
         return [sys.executable, "-m", "fairseq_cli.train", *train_flags(self.recipe, self.values())]
 
-    def generate_command(self) -> list[str]:
+    def checkpoints_to_average(self) -> int:
+        """How many there are to be; 0: the best one is taken as it is."""
+        checkpoint = self.values_of("checkpoint")
+        if checkpoint.get("no_epoch_checkpoints"):
+            return 0
+        return max(checkpoint.get("keep_last_epochs", 0), 0)
+
+    def average_command(self, number: int) -> list[str]:
+        """The mean of the last ``number`` checkpoints."""
+        folder = self.folder / "checkpoints"
         return [
-            *(sys.executable, "-m", "fairseq_cli.generate", str(self.corpus / "bin")),
-            *("--user-dir", USER_DIR),
-            *("--path", str(self.folder / "checkpoints" / "checkpoint_best.pt")),
-            *("--gen-subset", "test", "--results-path", str(self.folder)),
-            # Vaswani et al. 2017, section 6.1: at most 50 units more than the source has.
-            *("--beam", "5", "--max-len-a", "1", "--max-len-b", "50"),
+            *("residual-average", "--inputs", str(folder), "--last", str(number)),
+            *("--output", str(folder / "average.pt")),
+        ]
+
+    def generate_command(self, test: str, checkpoint: str) -> list[str]:
+        """Translate a test set.
+
+        Args:
+            test: one of the corpus.
+            checkpoint: name of a file in ``checkpoints``.
+        """
+        facts = self.corpus_record["tests"][test]
+        recipe = read_recipe(self.recipe, self.values())
+        # How to sample is of no use here, and fairseq-generate reads the languages from this.
+        task = {
+            key: value
+            for key, value in recipe["task"].items()
+            if key != "data" and not key.startswith("sampling")
+        }
+        generation = {**recipe.get("generation", {}), **self.decoding.get(test, {})}
+        flags = [
+            *section_flags("task", task),
+            *("--source-lang", facts["source"], "--target-lang", facts["target"]),
+            *section_flags("generation", generation),
             *("--max-tokens", "4096", "--num-workers", "0"),
         ]
+        if recipe["dataset"].get("skip_invalid_size_inputs_valid_test"):
+            flags.append("--skip-invalid-size-inputs-valid-test")
+        return [
+            *(sys.executable, "-m", "fairseq_cli.generate", str(self.corpus / "bin")),
+            *("--user-dir", USER_DIR, "--path", str(self.folder / "checkpoints" / checkpoint)),
+            *("--gen-subset", facts["subset"], "--results-path", str(self.generated(test).parent)),
+            *flags,
+        ]
+
+    def generated(self, test: str) -> Path:
+        """The file that fairseq-generate writes for a test set."""
+        subset = self.corpus_record["tests"][test]["subset"]
+        return self.folder / "generate" / test / f"generate-{subset}.txt"
 
     def claim_folder(self) -> None:
         """Make the folder, or take up what an earlier call has left there.
@@ -135,6 +207,99 @@ class Training:
                 f"{now.get(key)}: choose another --out or remove that folder"
             )
 
+    def train(self, commands: Commands, machine: Mapping[str, Any]) -> str | None:
+        """Train, unless that is done.
+
+        Args:
+            machine: facts about it, for the record.
+
+        Returns:
+            why it has not learned anything, if so: that is a result too. None if it has.
+
+        Raises:
+            CommandFailed: fairseq-train failed for another reason.
+        """
+        if not self.log.finished:
+            try:
+                memory = commands.call(self.train_command(), self.folder / "train.log")
+            except CommandFailed:
+                reason = diverged(self.log, None) or stopped_by_fairseq(self.log)
+                if reason is None:
+                    raise
+                return reason
+            log = self.log
+            if log.device_memory is not None:
+                memory = log.device_memory
+            write_json(
+                self.folder / "training.json", {"machine": machine, "peak_memory_bytes": memory}
+            )
+        sides = self.corpus_record["counts"]["binarise"]["train"]
+        target = sides.get(self.corpus_record["options"].get("target"), {})
+        return diverged(self.log, target.get("unigram_bits"))
+
+    def average(self) -> tuple[str, int]:
+        """Average the checkpoints that the recipe keeps for it, unless that is done.
+
+        Returns:
+            the name of the checkpoint to translate with, and of how many it is the mean.
+
+        Raises:
+            UsageError: the checkpoints do not fit together.
+        """
+        folder = self.folder / "checkpoints"
+        epochs = sum(
+            re.fullmatch(r"checkpoint\d+\.pt", path.name) is not None for path in folder.iterdir()
+        )
+        number = min(self.checkpoints_to_average(), epochs)
+        if not number:
+            best = folder / "checkpoint_best.pt"
+            return (best if best.exists() else folder / "checkpoint_last.pt").name, 1
+        if not (folder / "average.pt").exists():
+            # Not in a process of its own: importing fairseq would take longer than averaging.
+            residual_average(self.average_command(number)[1:])
+        return "average.pt", number
+
+    def evaluate(self, commands: Commands, checkpoint: str) -> dict[str, dict[str, Any]]:
+        """Translate all test sets, unless that is done, and score them.
+
+        Args:
+            checkpoint: name of a file in ``checkpoints``.
+
+        Returns:
+            the scores by test set and metric.
+
+        Raises:
+            CommandFailed: fairseq-generate failed.
+            UsageError: its output cannot be scored.
+        """
+        options = self.corpus_record["options"]
+        post_process = self.corpus_record.get("post_process", "subword_nmt")
+        found = {}
+        for test, facts in self.corpus_record["tests"].items():
+            output = self.generated(test)
+            done = output.with_name("done.json")
+            command = self.generate_command(test, checkpoint)
+            if read_json(done) != command:
+                output.parent.mkdir(parents=True, exist_ok=True)
+                commands.call(command, output.with_name("generate.log"))
+                write_json(done, command)
+            lang = facts["target"]
+            text = self.corpus / facts["text"]
+            references = read_lines(f"{text}.{lang}")
+            tokens = join_units(read_hypotheses(output, len(references)), post_process)
+            translations = detokenize(tokens, lang, options["tokenizer"])
+            lowercase = options["lowercase"]
+            found[test] = scores(translations, references, lang, lowercase)
+            if options["tokenizer"] == "moses" or self.compound_split:
+                tokenised = read_lines(f"{text}.tok.{lang}")
+                found[test]["tokenised_bleu"] = tokenised_bleu(tokens, tokenised, lowercase)
+                if self.compound_split:
+                    found[test]["compound_split_bleu"] = compound_split_bleu(tokens, tokenised)
+            write_text(
+                self.folder / f"{test}.{lang}", "".join(f"{line}\n" for line in translations)
+            )
+        return found
+
     def perform(self, commands: Commands, machine: Mapping[str, Any]) -> dict[str, Any]:
         """Do what has not been done yet.
 
@@ -143,41 +308,73 @@ class Training:
             machine: facts about it, for the record.
 
         Returns:
-            the content of ``result.json``.
+            the content of ``result.json``, which ``residual_fairseq.results`` describes.
 
         Raises:
             CommandFailed: one of fairseq's commands failed.
             UsageError: its output cannot be scored.
         """
-        if not self.log.finished:
-            commands.call(self.train_command(), self.folder / "train.log")
-        commands.call(self.generate_command(), self.folder / "generate.log")
-        lang = self.corpus_record["options"]["target"]
-        score, translations = score_output(
-            self.folder / "generate-test.txt", self.corpus / "text" / f"test.{lang}", lang
-        )
-        write_text(self.folder / f"test.{lang}", "".join(f"{line}\n" for line in translations))
-        log, settings = self.log, self.settings()
-        result = {
+        failure = self.train(commands, machine)
+        tests = self.corpus_record["tests"]
+        result: dict[str, Any] = {
+            "benchmark": self.benchmark,
             "connection": self.connection,
             "encoder_layers": self.encoder_layers,
             "decoder_layers": self.decoder_layers,
+            "seed": self.seed,
+            "status": "failed" if failure else "ok",
+        }
+        if failure:
+            result["reason"] = failure
+        else:
+            checkpoint, averaged = self.average()
+            found = self.evaluate(commands, checkpoint)
+            first = next(iter(found.values()))["bleu"]
+            result |= {
+                "bleu": first["score"],
+                "signature": first["signature"],
+                "scores": found,
+                "averaged": averaged,
+                "hypotheses": {test: f"{test}.{facts['target']}" for test, facts in tests.items()},
+                "references": {
+                    test: os.path.relpath(
+                        self.corpus / f"{facts['text']}.{facts['target']}", self.folder
+                    )
+                    for test, facts in tests.items()
+                },
+                "generate_command": shlex.join(
+                    self.generate_command(next(iter(tests)), checkpoint)
+                ),
+            }
+        log = self.log
+        result |= {
             "parameters": log.parameters,
             "updates": log.updates,
             "words_per_second": log.words_per_second,
-            "bleu": score.bleu,
-            "signature": score.signature,
-            "seed": settings["recipe"]["common"]["seed"],
+            "effective_batch_tokens": self.effective_batch(),
             "train_loss_bits": log.train,
             "valid_loss_bits": log.valid,
             "train_command": shlex.join(self.train_command()),
-            "generate_command": shlex.join(self.generate_command()),
-            "machine": machine,
+            **(read_json(self.folder / "training.json") or {"machine": machine}),
             "versions": versions(),
-            **settings,
+            **self.settings(),
         }
         write_json(self.folder / "result.json", result)
         return result
+
+
+def effective_batch(recipe: Mapping[str, Any]) -> int:
+    """Tokens per update at most, over all devices: what has to be equal for runs to compare."""
+    devices = recipe.get("distributed_training", {}).get("distributed_world_size", 1)
+    update_freq = recipe["optimization"].get("update_freq", [1])[0]
+    return recipe["dataset"]["max_tokens"] * devices * update_freq
+
+
+def stopped_by_fairseq(log: TrainingLog) -> str | None:
+    """fairseq's own verdict that a training has gone wrong, the last line of its log."""
+    if "FloatingPointError" in log.last_line or "NaN" in log.last_line:
+        return log.last_line
+    return None
 
 
 class Progress:
@@ -205,7 +402,9 @@ class Progress:
         return text
 
 
-def perform_all(trainings: Sequence[Training], lock: int) -> dict[str, str]:
+def perform_all(
+    trainings: Sequence[Training], lock: int, at_once: int | None = None
+) -> dict[str, str]:
     """Do all trainings that have no result yet, and say now and then how far they are.
 
     On a CPU each has one thread, since matrices this small gain little from more, and one more
@@ -215,6 +414,7 @@ def perform_all(trainings: Sequence[Training], lock: int) -> dict[str, str]:
     Args:
         trainings: with different names.
         lock: as of `Commands`.
+        at_once: how many, if not as above.
 
     Returns:
         By name, why a training failed; of those that did.
@@ -229,7 +429,7 @@ def perform_all(trainings: Sequence[Training], lock: int) -> dict[str, str]:
         return {}
     gpu = torch.cuda.is_available()
     cores = os.cpu_count() or 1
-    at_once = min(len(missing), 1 if gpu else cores + 1)
+    at_once = min(len(missing), at_once or (1 if gpu else cores + 1))
     machine = {
         "device": torch.cuda.get_device_name() if gpu else f"{cores} CPU cores",
         "trainings_at_once": at_once,
@@ -249,7 +449,11 @@ def perform_all(trainings: Sequence[Training], lock: int) -> dict[str, str]:
                 for future in done:
                     name = progress.pop(future).training.name
                     try:
-                        print(f"{name}: {future.result()['bleu']:.2f} BLEU", flush=True)
+                        result = future.result()
+                        if result["status"] == "failed":
+                            print(f"{name}: did not train: {result['reason']}", flush=True)
+                        else:
+                            print(f"{name}: {result['bleu']:.2f} BLEU", flush=True)
                     except (CommandFailed, UsageError) as error:
                         failures[name] = str(error)
                         print(f"{name}: failed: {error}", flush=True)

@@ -232,7 +232,10 @@ def test_several_test_sets_and_a_dictionary_for_each_language(tmp_path, corpus):
         write_lines(corpus / f"day2.{lang}", ["The tree"])
     options = {"tests": ("day1", "day2"), "joined_dictionary": False, "dictionary_size": 24}
     record = run(corpus, tmp_path / "out", **options)
-    assert record["subsets"] == {"day1": "test", "day2": "test1"}
+    assert {name: test["subset"] for name, test in record["tests"].items()} == {
+        "day1": "test",
+        "day2": "test1",
+    }
     assert record["counts"]["binarise"]["day2"]["en"]["sentences"] == 1
     sizes = [
         len((tmp_path / "out" / "bin" / f"dict.{lang}.txt").read_text().split("\n"))

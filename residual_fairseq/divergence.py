@@ -1,0 +1,57 @@
+"""Trainings that ran and did not train: a result of an experiment, not an accident."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+from .logs import TrainingLog
+
+#: Bits per unit by which a model has to be better than the frequencies of the units to have
+#: learnt anything. Those that do translate are several bits better; what learnt too little for
+#: that and still more than this shows by its score.
+MARGIN = 0.1
+
+
+def diverged(log: TrainingLog, unigram_bits: float | None) -> str | None:
+    """Why a training has failed to train.
+
+    Args:
+        log: of the training, as far as it came.
+        unigram_bits: entropy of the units of the target side, see :func:`unigram_entropy`: the
+            loss of a model that knows how frequent each unit is and nothing else. None: unknown,
+            then only what is not a number or fairseq's own verdict counts.
+
+    Returns:
+        the reason, for a table's footnote; None if there is none.
+    """
+    if "Minimum loss scale reached" in log.last_line:
+        return f"fp16 loss scale reached its minimum after {log.updates} updates"
+    for name, losses in (("training", log.train), ("validation", log.valid)):
+        for update, loss in losses.items():
+            if not math.isfinite(loss):
+                return f"{name} loss {loss} at update {update}"
+    if unigram_bits is not None and log.valid:
+        update, loss = max(log.valid.items())
+        if loss >= unigram_bits - MARGIN:
+            return (
+                f"validation loss {loss:.2f} bits per unit at update {update}, no better than "
+                f"the units' frequencies ({unigram_bits:.2f})"
+            )
+    return None
+
+
+def unigram_entropy(lines: Iterable[str]) -> float:
+    """The entropy of the units of a text and its ends of sentences, in bits per unit.
+
+    Args:
+        lines: units separated by spaces: the target side of the training text, as it is in the
+            data-bin.
+    """
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line.split())
+        counts["</s>"] += 1
+    total = sum(counts.values())
+    return -sum(n / total * math.log2(n / total) for n in counts.values())

@@ -1,0 +1,185 @@
+"""Benchmarks from their archives to a table, with small archives and small models."""
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from conftest import ROOT
+
+from data_prep.embedded import generate
+from residual_fairseq.errors import UsageError
+from scripts import reproduce
+from scripts.benchmarks import BENCHMARKS
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+#: A model and a schedule small enough to learn something in seconds.
+SMALL = [
+    "model.encoder.embed_dim=32",
+    "model.encoder.ffn_embed_dim=64",
+    "model.encoder.attention_heads=2",
+    "model.decoder.attention_heads=2",
+    "model.dropout=0",
+    "dataset.max_tokens=1000",
+    "dataset.num_workers=0",
+    "optimization.update_freq=[1]",
+    "optimization.lr=[0.005]",
+    "lr_scheduler.warmup_updates=30",
+    "common.log_interval=10",
+]
+
+
+def run(benchmark, *arguments):
+    settings = [flag for value in SMALL for flag in ("--set", value)]
+    return subprocess.run(
+        [sys.executable, "-m", "scripts.reproduce", benchmark, *settings, *map(str, arguments)],
+        env=ENVIRONMENT,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+
+
+def write_multi30k(folder):
+    """Files of the repository's names; the text is made."""
+    folder.mkdir()
+    lines = generate(("en", "de"), train=400, valid=30, test=90, seed=3)
+    test = lines["test"]
+    splits = {
+        "train": lines["train"],
+        "val": lines["valid"],
+        "test_2016_flickr": test[:40],
+        "test_2017_flickr": test[40:70],
+        "test_2017_mscoco": test[70:],
+    }
+    for split, pairs in splits.items():
+        for side, lang in enumerate(("en", "de")):
+            text = "".join(f"{pair[side]}\n" for pair in pairs)
+            (folder / f"{split}.{lang}.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    return folder
+
+
+def write_home_assistant(path):
+    """A wheel with the texts of some components."""
+    pairs = [pair for split in generate(("en", "de"), train=900, seed=4).values() for pair in split]
+    with zipfile.ZipFile(path, "w") as wheel:
+        for number in range(60):
+            block = pairs[number * 15 : number * 15 + 15]
+            for side, lang in enumerate(("en", "de")):
+                texts = {f"key{i}": pair[side] for i, pair in enumerate(block)}
+                name = f"homeassistant/components/made{number}/translations/{lang}.json"
+                wheel.writestr(name, json.dumps({"title": f"Made {number}", "state": texts}))
+    return path
+
+
+def check_chain(benchmark, archive, out, *arguments):
+    """Two connections at two depths, to a table; then all of it again, which does nothing."""
+    arguments = (
+        *("--archive", archive, "--out", out, "--connections", "post residual"),
+        *("--depths", "1 1x2", "--updates", "150", "--average", "2", *arguments),
+    )
+    first = run(benchmark, *arguments)
+    assert first.returncode == 0, first.stderr[-3000:]
+    results = [json.loads(path.read_text()) for path in sorted(out.glob("runs/*/result.json"))]
+    assert [(r["connection"], r["encoder_layers"], r["decoder_layers"]) for r in results] == [
+        ("post", 1, 1),
+        ("post", 1, 2),
+        ("residual", 1, 1),
+        ("residual", 1, 2),
+    ]
+    for result in results:
+        row = rf"^{result['connection']} +{result['encoder_layers']}\+{result['decoder_layers']} "
+        table = first.stdout[first.stdout.index("\nconnection ") :]
+        cells = re.search(row + "(.*)$", table, re.M).group(1)
+        assert f"{result['parameters']:,}" in cells
+        if result["status"] == "ok":
+            assert all(f"{s['bleu']['score']:.2f}" in cells for s in result["scores"].values())
+            assert result["scores"][next(iter(result["scores"]))]["chrf"]["score"] > 0
+            assert result["signature"] in first.stdout
+        else:
+            assert "failed" in cells
+    assert (out / "results.md").read_text().count("|") > 20
+    assert (out / "results.tex").exists() and (out / "results.csv").exists()
+    before = {path: path.stat().st_mtime_ns for path in out.glob("runs/**/*") if path.is_file()}
+    second = run(benchmark, *arguments)
+    assert second.returncode == 0, second.stderr[-3000:]
+    assert second.stdout.count("reused") >= 5
+    assert {p: p.stat().st_mtime_ns for p in out.glob("runs/**/*") if p.is_file()} == before
+    assert first.stdout[first.stdout.index("\nconnection ") :] in second.stdout
+    return results
+
+
+@pytest.mark.slow
+def test_multi30k(tmp_path):
+    results = check_chain("multi30k", write_multi30k(tmp_path / "raw"), tmp_path / "out")
+    trained = [result for result in results if result["status"] == "ok"]
+    assert trained, [result["reason"] for result in results]
+    for result in trained:
+        assert list(result["scores"]) == ["test2016", "test2017", "testcoco"]
+        assert "case:lc" in result["signature"]
+        assert result["averaged"] == 2
+        assert result["effective_batch_tokens"] == 1000
+        assert result["peak_memory_bytes"] > 2**27
+
+
+@pytest.mark.slow
+def test_home_assistant(tmp_path):
+    results = check_chain(
+        "home_assistant", write_home_assistant(tmp_path / "ha.whl"), tmp_path / "out"
+    )
+    assert {result["benchmark"] for result in results} == {"home_assistant de-en"}
+
+
+def dry_run(benchmark, tmp_path, capsys, *arguments):
+    reproduce.main([benchmark, "--dry-run", "--out", str(tmp_path / "out"), *arguments])
+    assert not (tmp_path / "out").exists()
+    return capsys.readouterr().out
+
+
+def test_dry_run_shows_every_command(tmp_path, capsys):
+    shown = dry_run(
+        "multi30k", tmp_path, capsys, "--depths", "4 6x2", "--seeds", "1 2", "--prepare", "--cased"
+    )
+    lines = shown.split("\n")
+    assert "-m data_prep.multi30k" in lines[0] and lines[0].endswith("--cased")
+    assert sum("fairseq_cli.train" in line for line in lines) == 3 * 2 * 2
+    assert sum(line.startswith("residual-average") for line in lines) == 3 * 2 * 2
+    assert sum("fairseq_cli.generate" in line for line in lines) == 3 * 2 * 2 * 3
+    assert sum("--encoder-layers 6 --decoder-layers 2" in line for line in lines) == 6
+    assert "batch: 8,192 tokens per update = 4,096 x 1 CPU x update-freq 2" in shown
+
+
+def test_batch_is_kept_with_fewer_tokens_at_once(tmp_path, capsys):
+    shown = dry_run("multi30k", tmp_path, capsys, "--max-tokens", "512")
+    assert "--max-tokens 512 " in shown and "--update-freq 16 " in shown
+    with pytest.raises(UsageError, match="do not make up a batch of 8192 tokens"):
+        dry_run("multi30k", tmp_path, capsys, "--max-tokens", "1000")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--connections", "post nosuch"], "--connections nosuch: known are post pre residual"),
+        (["--depths", "six"], "--depths 'six'"),
+        (["--seeds", "0"], "--seeds '0'"),
+        (["--devices", "64"], "--devices 64: this machine has"),
+        (["--set", "lr"], "--set lr: write SECTION.KEY=VALUE"),
+        (["--prepare", "--target ja"], "Multi30k has en with de, fr or cs"),
+        (["--corpus", "nowhere"], "--corpus .*nowhere: no corpus.json"),
+    ],
+)
+def test_wrong_use(tmp_path, capsys, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        dry_run("multi30k", tmp_path, capsys, *arguments)
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=BENCHMARKS)
+def test_every_benchmark_has_its_files(benchmark):
+    assert benchmark.recipe.exists()
+    assert (ROOT / "data_prep" / f"{benchmark.name}.sh").exists()
