@@ -24,7 +24,7 @@ from residual_fairseq.results import read_json, write_json
 TIMEOUT = 30
 #: Connections to one address at most, when each breaks off but brings something.
 CONNECTIONS = 5
-BLOCK = 1 << 20
+BLOCK = 1 << 16
 
 
 class Source(NamedTuple):

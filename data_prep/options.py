@@ -33,6 +33,7 @@ class Options:
             split again; 0: units are as the merges give them.
         joined_dictionary: one dictionary for both languages.
         dictionary_size: symbols of the dictionary at most; None: no limit.
+        only: the splits that there are, if the corpus does not have all.
     """
 
     source: str
@@ -49,6 +50,7 @@ class Options:
     vocabulary_threshold: int = 1
     joined_dictionary: bool = True
     dictionary_size: int | None = None
+    only: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for flag, lang in (("source", self.source), ("target", self.target)):
@@ -72,12 +74,14 @@ class Options:
     @property
     def given(self) -> tuple[str, ...]:
         """The splits that the text has to have."""
-        return ("train", *([] if self.valid_every else ["valid"]), *self.tests)
+        splits = ("train", *([] if self.valid_every else ["valid"]), *self.tests)
+        return tuple(split for split in splits if self.only is None or split in self.only)
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits of the data-bin."""
-        return ("train", "valid", *self.tests)
+        splits = ("train", "valid", *self.tests)
+        return tuple(split for split in splits if self.only is None or split in self.only)
 
     @property
     def subsets(self) -> dict[str, str]:
@@ -86,4 +90,6 @@ class Options:
 
     def as_json(self) -> dict[str, Any]:
         """As ``corpus.json`` has them."""
-        return {**asdict(self), "tests": list(self.tests)}
+        values = {**asdict(self), "tests": list(self.tests)}
+        del values["only"]
+        return values

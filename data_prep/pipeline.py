@@ -66,14 +66,10 @@ def read_folder(folder: Path, options: Options) -> Text:
 def prepare(text: Text, options: Options, out: Path, workers: int = 2) -> dict:
     """Make the folder described at the module.
 
-    Nothing appears at ``out`` before everything is done. Until then the files are in a folder
-    beside it, ``OUT.partial``, where a run that was interrupted goes on.
-
     Args:
         text: where it comes from.
         options: what is done to it.
-        out: the folder to make. If it is there and was made from the same text with the same
-            options it is left as it is.
+        out: the folder to make, as in ``prepare_folder``.
         workers: number of processes; the result does not depend on it.
 
     Returns:
@@ -84,7 +80,37 @@ def prepare(text: Text, options: Options, out: Path, workers: int = 2) -> dict:
     """
     if workers < 1:
         raise UsageError(f"--workers {workers}: has to be 1 or more")
-    request: dict = {"options": {**options.as_json(), **text.options}, "inputs": text.inputs}
+    request = {"options": {**options.as_json(), **text.options}, "inputs": text.inputs}
+    return prepare_folder(
+        request,
+        {"tests": tests_of(options)},
+        out,
+        lambda work, result: run_stages(text, options, work, result, workers),
+    )
+
+
+def prepare_folder(
+    request: dict, facts: Mapping[str, Any], out: Path, build: Callable[[Path, Path], dict]
+) -> dict:
+    """Make a folder with a ``corpus.json``.
+
+    Nothing appears at ``out`` before everything is done. Until then the files are in a folder
+    beside it, ``OUT.partial``, where a run that was interrupted goes on.
+
+    Args:
+        request: options and inputs.
+        facts: what else ``corpus.json`` says about the outcome.
+        out: the folder. If it is there and was made from the same text with the same options it
+            is left as it is.
+        build: given a folder for what the stages hand on and one for what is kept, does the
+            stages and returns their counts.
+
+    Returns:
+        the content of ``corpus.json``.
+
+    Raises:
+        UsageError: ``out`` holds something else.
+    """
     out = Path(os.path.abspath(out))
     if out.exists() and not is_empty_folder(out):
         record = read_json(out / "corpus.json")
@@ -99,14 +125,14 @@ def prepare(text: Text, options: Options, out: Path, workers: int = 2) -> dict:
     open_work_folder(work, request)
     result = work / "result"
     (result / "text").mkdir(parents=True, exist_ok=True)
-    counts = run_stages(text, options, work, result, workers)
+    counts = build(work, result)
     files = sorted(path for path in result.rglob("*") if path.is_file())
     outputs = {
         path.relative_to(result).as_posix(): sha256(path)
         for path in files
         if path.name not in ("corpus.json", "preprocess.log")
     }
-    record = {**request, "tests": tests_of(options), "counts": counts, "outputs": outputs}
+    record = {**request, **facts, "counts": counts, "outputs": outputs}
     write_json(result / "corpus.json", record)
     os.replace(result, out)
     shutil.rmtree(work)
@@ -204,7 +230,8 @@ def tool_versions() -> dict[str, str]:
     """The versions of everything that the outcome depends on."""
     import fairseq
 
-    packages = {name: version(name) for name in ("subword-nmt", "sacremoses", "sacrebleu")}
+    names = ("subword-nmt", "sentencepiece", "sacremoses", "sacrebleu")
+    packages = {name: version(name) for name in names}
     return {
         "python": platform.python_version(),
         "fairseq": fairseq.__version__,

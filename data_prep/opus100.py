@@ -1,0 +1,246 @@
+"""OPUS-100 (Zhang et al. 2020, arXiv 2004.11867): English with 99 other languages.
+
+94 pairs have all splits, five only training text; fifteen pairs without English have a test set for
+zero-shot translation. Pairs are in alphabetical order: ``de-en``, but ``en-fr``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from data_prep import command
+from data_prep.archives import Archive
+from data_prep.fetch import Source, facts, fetch
+from data_prep.multilingual import Pairs, describe, plan_of, prepare
+from data_prep.pipeline import Text
+from data_prep.published import Published, compare
+from data_prep.text import check_parallel
+from residual_fairseq.errors import UsageError
+
+BASE = "https://object.pouta.csc.fi/OPUS-100/v1.0/opus-100-corpus-{}-v1.0.tar.gz"
+SPLITS = {"train": "train", "valid": "dev", "test": "test"}
+
+
+class Pair(NamedTuple):
+    """What is known of a language pair; None where it has no such split."""
+
+    train: int | None
+    dev: int | None
+    test: int | None
+    archive_bytes: int
+    sha256: str
+
+
+def read_pairs() -> dict[str, Pair]:
+    """The table beside this module."""
+    pairs = {}
+    for line in Path(__file__).with_name("opus100_pairs.tsv").read_text().split("\n"):
+        if line and not line.startswith(("#", "pair\t")):
+            name, *numbers, sha256 = line.split("\t")
+            pairs[name] = Pair(*(None if n == "-" else int(n) for n in numbers), sha256)
+    return pairs
+
+
+PAIRS = read_pairs()
+ZERO_SHOT = [name for name, pair in PAIRS.items() if pair.train is None]
+TRAIN_ONLY = [name for name, pair in PAIRS.items() if pair.train and not pair.test]
+
+
+def choose(text: str | None, zero_shot: bool) -> dict[str, tuple[str, ...]]:
+    """The pairs that a user asks for, by what they are used for.
+
+    Args:
+        text: their names, in either order of the languages; or languages, each with English;
+            None: all.
+        zero_shot: test on pairs without English, if both languages are trained on.
+
+    Raises:
+        UsageError: OPUS-100 does not have a pair.
+    """
+    names = [name for name in PAIRS if name not in ZERO_SHOT]
+    if text is not None:
+        names = []
+        for word in text.split():
+            languages = word.split("-") if "-" in word else [word, "en"]
+            name = "-".join(sorted(languages))
+            if name not in PAIRS or name in ZERO_SHOT:
+                raise UsageError(f"--pairs {word}: OPUS-100 has no training text for it")
+            names.append(name)
+    chosen = {
+        "pairs": tuple(dict.fromkeys(name for name in names if name not in TRAIN_ONLY)),
+        "train_only": tuple(dict.fromkeys(name for name in names if name in TRAIN_ONLY)),
+        "zero_shot": (),
+    }
+    if zero_shot:
+        languages = {lang for name in names for lang in name.split("-")}
+        chosen["zero_shot"] = tuple(name for name in ZERO_SHOT if set(name.split("-")) <= languages)
+    return chosen
+
+
+def source_of(name: str) -> Source:
+    """The archive that has a pair."""
+    archive = "zeroshot" if name in ZERO_SHOT else name
+    address = BASE.format(archive)
+    pair = PAIRS[name]
+    checksum = f"sha256:{pair.sha256}"
+    return Source(address.rpartition("/")[2], (address,), checksum, pair.archive_bytes)
+
+
+def wanted_files(pairs: Pairs) -> dict[str, str]:
+    """Where each file of the corpus goes: ``opus.de-en-dev.de`` to ``de-en/valid.de``."""
+    return {
+        f"opus.{pair}-{SPLITS[split]}.{lang}": f"{pair}/{split}.{lang}"
+        for pair in pairs.all
+        for split in pairs.options(pair).splits
+        for lang in pair.split("-")
+    }
+
+
+def extract(archives: Iterable[Path], pairs: Pairs, out: Path) -> dict:
+    """Write ``PAIR/{train,valid,test}.LANG``.
+
+    Args:
+        archives: of single pairs, of the whole corpus, or folders with what is in them. Each is
+            read once: the whole corpus is large.
+
+    Returns:
+        the number of lines by pair and split.
+
+    Raises:
+        UsageError: a file is missing, damaged, or not as long as its translation.
+    """
+    wanted = wanted_files(pairs)
+    for pair in pairs.all:
+        (out / pair).mkdir(exist_ok=True)
+    missing = dict(wanted)
+    for archive in archives:
+        if archive.is_dir():
+            folder = Archive([archive])
+            found = [name for name in missing if folder.holds(name)]
+            for name in found:
+                write_bytes(out / missing.pop(name), (line + b"\n" for line in folder.lines(name)))
+            continue
+        try:
+            with tarfile.open(archive, "r|*") as tar:
+                for member in tar:
+                    name = member.name.rpartition("/")[2]
+                    if member.isfile() and name in missing:
+                        write_bytes(out / missing.pop(name), iter_blocks(tar.extractfile(member)))
+        except FileNotFoundError:
+            raise UsageError(f"--archive {archive}: no such file or folder") from None
+        except (OSError, EOFError, tarfile.TarError) as error:
+            raise UsageError(f"--archive {archive}: damaged, or no tar file ({error})") from None
+    if missing:
+        others = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
+        raise UsageError(f"--archive: has no file {next(iter(missing))}{others}")
+    counts: dict = {}
+    for pair in pairs.all:
+        counts[pair] = {}
+        for split in pairs.options(pair).splits:
+            sides = (out / pair / f"{split}.{lang}" for lang in pair.split("-"))
+            counts[pair][split] = check_parallel(*sides)[0].lines
+    return counts
+
+
+def iter_blocks(file) -> Iterable[bytes]:
+    return iter(lambda: file.read(1 << 20), b"")
+
+
+def write_bytes(path: Path, blocks: Iterable[bytes]) -> None:
+    with open(path, "wb") as file:
+        file.writelines(blocks)
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    line = command.parser(
+        "opus100",
+        "Prepares OPUS-100: one SentencePiece model, one dictionary, one data-bin.",
+        "data/opus100",
+        archive="the whole corpus, or a folder of archives of pairs or of what is in them",
+    )
+    line.add_argument(
+        "--pairs",
+        metavar='"PAIR ..."',
+        help='pairs like de-en, or languages: "de fr zh" (default: all 99; the five without test '
+        "sets are trained on only)",
+    )
+    line.add_argument(
+        "--no-zero-shot", action="store_true", help="leave out the pairs without English"
+    )
+    line.add_argument(
+        "--vocabulary-size", type=int, default=64000, metavar="N", help="(default: %(default)s)"
+    )
+    line.add_argument(
+        "--temperature",
+        type=float,
+        default=5.0,
+        metavar="T",
+        help="of the sample that units are learned on (default: %(default)s)",
+    )
+    line.add_argument(
+        "--sample-lines",
+        type=int,
+        default=5_000_000,
+        metavar="N",
+        help="its size (default: %(default)s)",
+    )
+    return line.parse_args(arguments)
+
+
+def read_options(args: argparse.Namespace) -> Pairs:
+    return Pairs(
+        **choose(args.pairs, not args.no_zero_shot),
+        vocabulary_size=args.vocabulary_size,
+        temperature=args.temperature,
+        sample_lines=args.sample_lines,
+    )
+
+
+def plan(arguments: list[str]) -> dict:
+    """What a preparation with these flags is going to make."""
+    return plan_of(read_options(parse(arguments)))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    args = parse(arguments)
+    pairs = read_options(args)
+    if args.archive:
+        if not args.archive.exists():
+            raise UsageError(f"--archive {args.archive}: no such file or folder")
+        archives = [args.archive]
+        if args.archive.is_dir():
+            # A folder may hold archives, and what was unpacked.
+            archives += sorted(args.archive.glob("*.tar.gz"))
+            used = sorted(path for path in args.archive.rglob("*") if path.is_file())
+            names = {source_of(pair).name for pair in pairs.all} | set(wanted_files(pairs))
+            inputs = {path.name: facts(path) for path in used if path.name in names}
+        else:
+            inputs = {args.archive.name: facts(args.archive)}
+    else:
+        sources = {source_of(pair).name: source_of(pair) for pair in pairs.all}
+        archives = [fetch(source, args.downloads / "opus100") for source in sources.values()]
+        inputs = {path.name: facts(path) for path in archives}
+    text = Text(inputs, lambda out: extract(archives, pairs, out))
+    record = prepare(text, pairs, args.out, args.workers)
+    print(describe(record))
+    counted = {
+        f"{pair} {SPLITS[split]}": lines
+        for pair, splits in record["counts"]["extract"].items()
+        for split, lines in splits.items()
+    }
+    published = {
+        f"{name} {split}": Published(getattr(pair, split), "opus100 in huggingface/datasets")
+        for name, pair in PAIRS.items()
+        for split in SPLITS.values()
+        if getattr(pair, split) is not None
+    }
+    print("\n".join(compare(counted, published)))
+
+
+if __name__ == "__main__":
+    main()

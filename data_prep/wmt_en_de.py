@@ -1,0 +1,122 @@
+"""WMT'16 English-German in BPE units, as Google has published it: from its archive to text.
+
+This is the training text of "Attention is all you need", B2T and ResiDual, tokenised and split
+into 32,000 joint BPE units by Google; nothing is left to do but to binarise it. Beside the units
+of the test sets, the archive has their text as it was, ``newstestYEAR.raw.LANG`` here, with XML
+entities resolved: the references that detokenised output is compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from data_prep.archives import Archive, zip_lines
+from data_prep.fetch import Source
+from data_prep.published import Published
+from data_prep.sgm import as_reference
+from data_prep.text import write_lines, write_pairs
+from residual_fairseq.errors import UsageError
+
+LANGUAGES = ("en", "de")
+VALID = "newstest2013"
+#: B2T and ResiDual report all of them, although the choice of a checkpoint has seen 2013.
+TESTS = tuple(f"newstest{year}" for year in range(2010, 2017))
+CODES = "bpe.32000"
+
+SOURCES = (
+    Source(
+        "wmt16_en_de.tar.gz",
+        # Dead for most since December 2021, and there is no other.
+        (
+            "https://drive.google.com/uc?export=download&confirm=t"
+            "&id=0B_bZck-ksdkpM25jRUN2X2UxMm8",
+        ),
+        "md5:874ab6bbfe9c21ec987ed1b9347f95ec",
+    ),
+)
+
+_TORCHTEXT = "torchtext's WMT14 data set"
+PUBLISHED = {
+    "train": Published(4_500_966, _TORCHTEXT),
+    "newstest2010": Published(2_489, _TORCHTEXT),
+    "newstest2011": Published(3_003, _TORCHTEXT),
+    "newstest2012": Published(3_003, _TORCHTEXT),
+    "newstest2013": Published(3_000, _TORCHTEXT),
+    "newstest2014": Published(3_003, _TORCHTEXT),
+    "newstest2015": Published(2_169, _TORCHTEXT),
+    "newstest2016": Published(2_999, _TORCHTEXT),
+}
+
+
+def units_file(split: str, lang: str) -> str:
+    part = "tok.clean.bpe" if split == "train" else "tok.bpe"
+    return f"{split}.{part}.32000.{lang}"
+
+
+def open_archive(archives: Sequence[Path]) -> Archive:
+    """Open wmt16_en_de.tar.gz, or a folder with it or with what is in it."""
+    # Test sets have names that later stages of a preparation use too.
+    return Archive(archives, inner=[SOURCES[0].name]).beside(units_file("train", "en"))
+
+
+def inputs(archives: Sequence[Path]) -> dict:
+    """Facts about the files that ``extract`` reads, by name: their bytes and SHA-256."""
+    archive = open_archive(archives)
+
+    def names() -> Iterator[str]:
+        for lang in LANGUAGES:
+            for split in ("train", *TESTS):
+                yield units_file(split, lang)
+            for test in TESTS:
+                yield f"{test}.{lang}"
+        if archive.holds(CODES):
+            yield CODES
+
+    return archive.facts(names())
+
+
+def extract(archives: Sequence[Path], out: Path) -> dict:
+    """Write ``train.LANG``, ``valid.LANG`` and ``newstestYEAR.LANG`` in units, and the raw texts.
+
+    The BPE codes come along as ``codes``, if the archive has them.
+
+    Args:
+        archives: wmt16_en_de.tar.gz, packed or unpacked.
+        out: existing folder for the text.
+
+    Returns:
+        "pairs" by split; ``PUBLISHED`` has them too.
+
+    Raises:
+        UsageError: a file is missing, damaged or not UTF-8, or files that belong together differ
+            in length.
+    """
+    archive = open_archive(archives)
+    pairs = {}
+    for split in ("train", *TESTS):
+        names = [units_file(split, lang) for lang in LANGUAGES]
+        pairs[split] = write_pairs(
+            *(out / f"{split}.{lang}" for lang in LANGUAGES), _read_pairs(archive, names)
+        )
+    for test in TESTS:
+        names = [f"{test}.{lang}" for lang in LANGUAGES]
+        raw = (tuple(map(as_reference, pair)) for pair in _read_pairs(archive, names))
+        count = write_pairs(*(out / f"{test}.raw.{lang}" for lang in LANGUAGES), raw)
+        if count != pairs[test]:
+            raise UsageError(
+                f"{archive.find(names[0])} has {count} lines and "
+                f"{archive.find(units_file(test, LANGUAGES[0]))} has {pairs[test]}: they have to "
+                "be the same sentences"
+            )
+    pairs["valid"] = write_pairs(
+        *(out / f"valid.{lang}" for lang in LANGUAGES),
+        _read_pairs(archive, [units_file(VALID, lang) for lang in LANGUAGES]),
+    )
+    if archive.holds(CODES):
+        write_lines(out / "codes", archive.text(CODES))
+    return {"pairs": pairs}
+
+
+def _read_pairs(archive: Archive, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    return zip_lines(*map(archive.text, names), archive.places(names))
