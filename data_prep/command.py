@@ -17,11 +17,7 @@ def parser(
         out: the default of ``--out``.
         archive: what ``--archive`` takes; None if the corpus is not downloaded.
     """
-    command = argparse.ArgumentParser(
-        prog=f"bash data_prep/{name}.sh",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    command = argparse.ArgumentParser(prog=f"bash data_prep/{name}.sh", description=description)
     if archive:
         command.add_argument(
             "--archive",

@@ -61,8 +61,8 @@ def check_databin(text: Path, options: Options, databin: Path) -> dict:
         text: folder of the text that was binarised.
 
     Returns:
-        the size of the dictionary (of the target language, if each has its own) and, for each
-        split and language, the number of sentences and units (without end-of-sentence symbols),
+        the size of the dictionary, of each language and (the target's) as "dictionary"; for each
+        split and language the number of sentences and units (without end-of-sentence symbols),
         and how many of the units are ``<unk>``; of train also the entropy of the units and ends of
         sentences in bits, the loss of a model that has learned their frequencies and nothing else.
 
@@ -72,7 +72,8 @@ def check_databin(text: Path, options: Options, databin: Path) -> dict:
     dictionaries = {
         lang: Dictionary.load(str(databin / f"dict.{lang}.txt")) for lang in options.languages
     }
-    result: dict = {"dictionary": len(dictionaries[options.target])}
+    sizes = {lang: len(dictionary) for lang, dictionary in dictionaries.items()}
+    result: dict = {"dictionary": sizes[options.target], "dictionaries": sizes}
     for split in options.splits:
         result[split] = {}
         for lang in options.languages:

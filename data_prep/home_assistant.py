@@ -184,7 +184,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     line = command.parser(
         "home_assistant",
         f"Prepares the translations in Home Assistant {VERSION}: downloads its wheel with pip, "
-        "aligns texts\nby their keys, splits them by component.",
+        "aligns texts by their keys, splits them by component.",
         "data/home_assistant",
         archive="the wheel",
     )

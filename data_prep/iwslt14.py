@@ -17,15 +17,20 @@ apostrophes as they are. That is what detokenised output is to be compared with.
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from data_prep import command
 from data_prep.archives import Archive, zip_lines
-from data_prep.fetch import Source
-from data_prep.published import Published
+from data_prep.fetch import Source, fetch
+from data_prep.options import Options
+from data_prep.pipeline import Text, describe, plan_of, prepare
+from data_prep.published import Published, compare
 from data_prep.sgm import as_fairseq, as_reference, has_entity, pair_segments, read_segments
 from data_prep.sgm import decode_entities as resolve_entities
 from data_prep.text import write_pairs
@@ -130,8 +135,7 @@ def extract(
     credits: dict[str, Counter[str]] = {lang: Counter() for lang in LANGUAGES}
     shifted: Counter[str] = Counter()
     sides = [
-        _read_train(archive, lang, keep_credits, dropped[lang], credits[lang])
-        for lang in LANGUAGES
+        _read_train(archive, lang, keep_credits, dropped[lang], credits[lang]) for lang in LANGUAGES
     ]
     names = archive.places([train_file(lang) for lang in LANGUAGES])
     pairs["train"] = write_pairs(
@@ -209,3 +213,93 @@ def _strip_tags(
         source, target = (set(_STRIPPED_TAG.findall(line)) for line in pair)
         shifted.update(f"<{tag}>" for tag in source ^ target)
         yield tuple(_STRIPPED_TAG.sub("", line) for line in pair)
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    line = command.parser(
+        "iwslt14",
+        "Prepares IWSLT'14 German-English as fairseq's prepare-iwslt14.sh does: Moses tokens, "
+        "pairs of at most 175 tokens and a ratio of at most 1.5, lower case, every 23rd pair for "
+        "validation, joint BPE.",
+        "data/iwslt14",
+        archive="de-en.tgz, WIT3's 2014-01.tgz, or a folder with what is in it",
+    )
+    line.add_argument("--source", default="de", choices=LANGUAGES, help="(default: %(default)s)")
+    line.add_argument("--target", default="en", choices=LANGUAGES, help="(default: %(default)s)")
+    line.add_argument("--cased", action="store_true", help="do not lower-case the text")
+    line.add_argument(
+        "--separate-dictionaries",
+        action="store_true",
+        help="a dictionary for each language, as in fairseq's example",
+    )
+    line.add_argument(
+        "--bpe-merges", type=int, default=10000, metavar="N", help="(default: %(default)s)"
+    )
+    line.add_argument(
+        "--no-credits",
+        action="store_true",
+        help="do not train on lines with names of speakers, reviewers and translators",
+    )
+    line.add_argument(
+        "--no-entities", action="store_true", help="resolve XML entities in the test set"
+    )
+    return line.parse_args(arguments)
+
+
+def read_options(args: argparse.Namespace) -> Options:
+    """What the flags ask for; the limits are those of prepare-iwslt14.sh."""
+    return Options(
+        args.source,
+        args.target,
+        dash_splits=False,
+        lowercase=not args.cased,
+        max_tokens=175,
+        max_ratio=1.5,
+        valid_every=23,
+        bpe_merges=args.bpe_merges,
+        vocabulary_threshold=0,
+        joined_dictionary=not args.separate_dictionaries,
+    )
+
+
+def plan(arguments: list[str]) -> dict:
+    """What a preparation with these flags is going to make."""
+    return plan_of(read_options(parse(arguments)))
+
+
+def counted(record: Mapping[str, Any]) -> dict[str, int]:
+    """The counts of ``corpus.json`` that ``PUBLISHED`` has too."""
+    counts = record["counts"]
+    found = {
+        **counts["extract"]["pairs"],
+        "train cleaned": counts["drop"]["train"]["pairs"],
+        "train without valid": counts["split"]["train"]["pairs"],
+        "valid": counts["split"]["valid"]["pairs"],
+    }
+    for split in ("train", "valid", "test"):
+        for lang in LANGUAGES:
+            facts = counts["binarise"][split][lang]
+            name = f"units of {split}.{lang}, with ends of sentences"
+            found[name] = facts["units"] + facts["sentences"]
+    if not record["options"]["joined_dictionary"]:
+        for lang, size in counts["binarise"]["dictionaries"].items():
+            found[f"separate dictionary of {lang}"] = size
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    args = parse(arguments)
+    options = read_options(args)
+    archives = [args.archive] if args.archive else [fetch(SOURCES[0], args.downloads)]
+    extraction = {"keep_credits": not args.no_credits, "keep_entities": not args.no_entities}
+    text = Text(
+        inputs(archives), lambda out: extract(archives, out, **extraction), options=extraction
+    )
+    record = prepare(text, options, args.out, args.workers)
+    print(describe(record))
+    print("\n".join(compare(counted(record), PUBLISHED)))
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ The folder that comes out:
     bin/                     the data-bin of all pairs
     sentencepiece.model      the model; sentencepiece.vocab its units
     text/PAIR/test.LANG      a test set, byte for byte as it was given
+    text/sample.LANG         training text of a language
     corpus.json, preprocess.log   as of data_prep.pipeline
 """
 
@@ -24,6 +25,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from data_prep.pipeline import Text, prepare_folder
 from data_prep.stages import run_stage
 from data_prep.text import read_lines, replacing, write_lines
 from residual_fairseq.errors import UsageError
+from residual_fairseq.language_id import MAX_LINES
 
 #: fairseq's name for the pairs that are trained on without being validated or tested.
 TRAIN_ONLY = "train_only"
@@ -172,6 +175,7 @@ def prepare(text: Text, pairs: Pairs, out: Path, workers: int = 2) -> dict:
             "binarise": lambda made: binarise(pairs, units, made, result, workers),
         }
         counts |= {name: run_stage(work, name, stage) for name, stage in stages.items()}
+        write_samples(pairs, cleaned, result)
         for pair in (*pairs.pairs, *pairs.zero_shot):
             (result / "text" / pair).mkdir(exist_ok=True)
             for lang in pair.split("-"):
@@ -259,6 +263,19 @@ def learn(pairs: Pairs, cleaned: Path, made: Path, result: Path) -> dict:
         "sample": shares(sizes, pairs.temperature, pairs.sample_lines),
         "units": len(units),
     }
+
+
+def write_samples(pairs: Pairs, cleaned: Path, result: Path) -> None:
+    """Write text of every language: what tells an output of another language from one of this."""
+    for lang in pairs.languages:
+        sides = [pair for pair in pairs.trained if lang in pair.split("-")]
+        share = -(-MAX_LINES // len(sides)) if sides else 0
+        lines = (
+            line
+            for pair in sides
+            for line in islice(read_lines(cleaned / pair / f"train.{lang}"), share)
+        )
+        write_lines(result / "text" / f"sample.{lang}", lines)
 
 
 def read_model(result: Path) -> sentencepiece.SentencePieceProcessor:

@@ -18,8 +18,8 @@ class Options:
         source, target: language codes, as in the names of the files.
         tests: names of the test sets; the first becomes fairseq's subset ``test``, the others
             ``test1``, ``test2`` ...
-        tokenizer: "moses", or "none" for text that is tokenised already, or that has to come back
-            exactly as it was.
+        tokenizer: whose tokens the model is given: "moses", or "none" for text that has to come
+            back exactly as it was.
         dash_splits: Moses' aggressive splits of "a-b" to "a @-@ b".
         lowercase: lower-case all text; scores are then lower-cased too.
         max_tokens: drop training pairs with a longer side; None: keep them.
@@ -28,7 +28,7 @@ class Options:
         drop_by: what the two limits count: "tokens", or "units" after BPE.
         valid_every: every Nth training pair becomes the validation set, and is no longer trained
             on; None: the corpus has a validation set.
-        bpe_merges: joint BPE merge operations; 0: the text is in BPE units already.
+        bpe_merges: joint BPE merge operations; 0: the text is in BPE units of those tokens already.
         vocabulary_threshold: BPE units that are rarer in the training text of their language are
             split again; 0: units are as the merges give them.
         joined_dictionary: one dictionary for both languages.

@@ -206,7 +206,7 @@ def run_stages(text: Text, options: Options, work: Path, result: Path, workers: 
     units = folder
     stage(
         "round-trip",
-        lambda _: steps.compare_round_trip(options, given, cleaned, units, workers),
+        lambda _: steps.compare_round_trip(options, given, units, workers),
         False,
     )
     stage(
@@ -216,8 +216,7 @@ def run_stages(text: Text, options: Options, work: Path, result: Path, workers: 
     )
     for test in options.tests:
         for lang in options.languages:
-            raw = given / f"{test}.raw.{lang}"
-            raw = raw if raw.exists() else given / f"{test}.{lang}"
+            raw = steps.raw_text(given, test, lang) or given / f"{test}.{lang}"
             shutil.copyfile(raw, result / "text" / f"{test}.{lang}")
             write_lines(
                 result / "text" / f"{test}.tok.{lang}",
@@ -277,7 +276,9 @@ def describe(record: Mapping[str, Any]) -> str:
         + (f", from {merges} BPE merges" if merges else "")
     )
     for test in options["tests"]:
-        back = counts["round-trip"][test][languages[1]]
+        back = counts["round-trip"][test].get(languages[1])
+        if back is None:
+            continue
         lines.append(
             f"{test}.{languages[1]} through all steps and back: {back['changed']} of "
             f"{back['lines']} lines differ, BLEU {back['bleu']} ({back['signature']})"

@@ -16,6 +16,7 @@ from data_prep.bpe import apply_codes, learn_codes, read_codes, remove_codes, wr
 from data_prep.options import Options
 from data_prep.text import (
     drop_empty,
+    normalise,
     normalise_pairs,
     read_lines,
     replacing,
@@ -78,13 +79,9 @@ def tokenize_splits(options: Options, cleaned: Path, tokens: Path, workers: int)
     for split in options.given:
         for lang in options.languages:
             given, written = cleaned / f"{split}.{lang}", tokens / f"{split}.{lang}"
-            lines = tokenize(
-                read_lines(given),
-                lang,
-                options.tokenizer,
-                workers,
-                dash_splits=options.dash_splits,
-            )
+            # Text in BPE units has been tokenised before.
+            tokenizer = options.tokenizer if options.bpe_merges else "none"
+            lines = tokenize(read_lines(given), lang, tokenizer, workers, options.dash_splits)
             if options.lowercase:
                 lines = map(str.lower, lines)
             counts[split][lang] = {
@@ -233,20 +230,17 @@ def apply_joint_codes(
     return counts
 
 
-def compare_round_trip(
-    options: Options, text: Path, cleaned: Path, units: Path, workers: int
-) -> dict:
+def compare_round_trip(options: Options, text: Path, units: Path, workers: int) -> dict:
     """Turn the units of valid and the test sets back into text, as is done with a translation.
 
     Args:
-        text: folder of the given text.
-        cleaned: the same after ``clean``.
+        text: folder of the given text, and of raw references where these are other files.
         units: the same in BPE units.
 
     Returns:
-        for each split and language the number of lines, how many of them are not what they were
-        before tokenisation, and the BLEU of all against the given text: what a model would reach
-        that translates everything right.
+        for each split and language that there is raw text of the number of lines, how many of them
+        are not what they were but for spaces, and the BLEU of all: what a model would reach that
+        translates everything right.
     """
     counts: dict = {}
     for split in options.given:
@@ -254,14 +248,17 @@ def compare_round_trip(
             continue
         counts[split] = {}
         for lang in options.languages:
-            name = f"{split}.{lang}"
-            joined = remove_codes(read_lines(units / name))
+            raw = raw_text(text, split, lang)
+            if raw is None and not options.bpe_merges:
+                continue
+            references = list(read_lines(raw or text / f"{split}.{lang}"))
+            joined = remove_codes(read_lines(units / f"{split}.{lang}"))
             back = list(detokenize(joined, lang, options.tokenizer, workers))
-            before = read_lines(cleaned / name)
+            before = map(normalise, references)
             if options.lowercase:
                 before = map(str.lower, before)
             bleu = BLEU(lowercase=options.lowercase)
-            score = bleu.corpus_score(back, [list(read_lines(text / name))])
+            score = bleu.corpus_score(back, [references])
             counts[split][lang] = {
                 "lines": len(back),
                 "changed": sum(a != b for a, b in zip(back, before)),
@@ -269,3 +266,9 @@ def compare_round_trip(
                 "signature": str(bleu.get_signature()),
             }
     return counts
+
+
+def raw_text(text: Path, split: str, lang: str) -> Path | None:
+    """The text of a split as it was published, if it is another file than what is trained on."""
+    path = text / f"{split}.raw.{lang}"
+    return path if path.exists() else None

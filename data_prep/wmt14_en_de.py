@@ -6,26 +6,32 @@ As in the script, its punctuation is normalised by Moses' rules and the test set
 the typographic apostrophe; and XML entities stay in the test set.
 
 The validation set is newstest2013, as in Admin's and Google's preparations (fairseq's script takes
-every 100th training pair), the test set all 3,003 sentences of newstest2014. ``test.raw.LANG`` is
-the same as it was published, entities resolved: what detokenised output is compared with.
+every 100th training pair), the test set all 3,003 sentences of newstest2014;
+``newstest2014.raw.LANG`` is the same as it was published, entities resolved: what detokenised
+output is compared with.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from data_prep import command
 from data_prep.archives import Archive, zip_lines
-from data_prep.fetch import Source
+from data_prep.fetch import Source, fetch
+from data_prep.options import Options
 from data_prep.parallel import map_lines
-from data_prep.published import Published
+from data_prep.pipeline import Text, describe, plan_of, prepare
+from data_prep.published import Published, compare
 from data_prep.punctuation import clean_punctuation
 from data_prep.sgm import as_fairseq, as_reference, pair_segments, read_segments
 from data_prep.text import write_pairs
 from residual_fairseq.errors import UsageError
 
 LANGUAGES = ("en", "de")
+TEST = "newstest2014"
 NEWS_COMMENTARY = ("v9", "v12")
 _HUGGING_FACE = "https://huggingface.co/datasets/wmt"
 
@@ -38,9 +44,7 @@ def _source(
         f"{name}.tgz",
         (f"https://{address}", f"http://{address}"),
         checksum,
-        otherwise=Source(
-            f"{name}.zip", (f"{_HUGGING_FACE}/{zipped}",), f"sha256:{zipped_sha256}"
-        ),
+        otherwise=Source(f"{name}.zip", (f"{_HUGGING_FACE}/{zipped}",), f"sha256:{zipped_sha256}"),
     )
 
 
@@ -96,12 +100,12 @@ _TEST_FILES = (
 
 _SETS = "torchtext's WMT14 data set"
 PUBLISHED = {
-    "v9": {"valid": Published(3_000, _SETS), "test": Published(3_003, _SETS)},
+    "v9": {"valid": Published(3_000, _SETS), TEST: Published(3_003, _SETS)},
     "v12": {
         # 4,544,200 pairs are left in the script's log when every 100th is taken out.
         "train": Published(4_590_101, "log in fairseq's issue 132"),
         "valid": Published(3_000, _SETS),
-        "test": Published(3_003, _SETS),
+        TEST: Published(3_003, _SETS),
     },
 }
 
@@ -128,9 +132,7 @@ SOURCES = sources()
 def train_files(news_commentary: str) -> dict[str, tuple[str, str]]:
     """The files of the training text by corpus, in their order in it."""
     corpora = ("europarl-v7", "commoncrawl", f"news-commentary-{news_commentary}")
-    return {
-        corpus: tuple(f"{corpus}.de-en.{lang}" for lang in LANGUAGES) for corpus in corpora
-    }
+    return {corpus: tuple(f"{corpus}.de-en.{lang}" for lang in LANGUAGES) for corpus in corpora}
 
 
 def open_archive(archives: Sequence[Path], news_commentary: str) -> Archive:
@@ -161,7 +163,7 @@ def extract(
     normalise_punctuation: bool = True,
     workers: int = 1,
 ) -> dict:
-    """Write ``{train,valid,test}.LANG`` and ``test.raw.LANG``, as described at the module.
+    """Write ``{train,valid,newstest2014,newstest2014.raw}.LANG``, as described at the module.
 
     Args:
         archives: those of ``sources``, packed or unpacked, or a folder with them.
@@ -198,12 +200,12 @@ def extract(
     test = _read_set(archive, _TEST_FILES)
     splits = {
         "valid": [tuple(map(as_fairseq, pair)) for pair in valid],
-        "test": [tuple(map(as_fairseq, pair)) for pair in test],
-        "test.raw": [tuple(map(as_reference, pair)) for pair in test],
+        TEST: [tuple(map(as_fairseq, pair)) for pair in test],
+        f"{TEST}.raw": [tuple(map(as_reference, pair)) for pair in test],
     }
     for split, content in splits.items():
         pairs[split] = write_pairs(*_files(out, split), content)
-    del pairs["test.raw"]
+    del pairs[f"{TEST}.raw"]
     return {"pairs": pairs}
 
 
@@ -219,3 +221,67 @@ def _read_set(archive: Archive, files: Sequence[str]) -> list[tuple[str, str]]:
         segments = [read_segments(side, place) for side, place in zip(sides, places)]
         return pair_segments(*segments, places)
     return list(zip_lines(*sides, places))
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    line = command.parser(
+        "wmt14_en_de",
+        "Prepares WMT'14 En-De from the corpora of statmt.org as Liu et al. 2020 (Admin; "
+        "Transformer-Clinic) do: pairs of at most 80 tokens, joint BPE, newstest2013 for "
+        "validation, newstest2014 for testing.",
+        "data/wmt14_en_de",
+        archive="folder with the archives of statmt.org",
+    )
+    line.add_argument("--source", default="en", choices=LANGUAGES, help="(default: %(default)s)")
+    line.add_argument("--target", default="de", choices=LANGUAGES, help="(default: %(default)s)")
+    line.add_argument(
+        "--news-commentary",
+        default="v9",
+        choices=("v9", "v12"),
+        help="v9 is WMT'14's, v12 WMT'17's (default: %(default)s)",
+    )
+    line.add_argument(
+        "--bpe-merges", type=int, default=32764, metavar="N", help="(default: %(default)s)"
+    )
+    return line.parse_args(arguments)
+
+
+def read_options(args: argparse.Namespace) -> Options:
+    """What the flags ask for; the limits are those of Transformer-Clinic's wmt14en-de.sh."""
+    return Options(
+        args.source,
+        args.target,
+        tests=(TEST,),
+        max_tokens=80,
+        # What Moses' clean-corpus-n does if it is not told otherwise.
+        max_ratio=9.0,
+        bpe_merges=args.bpe_merges,
+        vocabulary_threshold=0,
+    )
+
+
+def plan(arguments: list[str]) -> dict:
+    """What a preparation with these flags is going to make."""
+    return plan_of(read_options(parse(arguments)))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    args = parse(arguments)
+    version = args.news_commentary
+    if args.archive:
+        archives = [args.archive]
+    else:
+        archives = [fetch(source, args.downloads) for source in sources(version)]
+    text = Text(
+        inputs(archives, version),
+        lambda out: extract(archives, out, version, workers=args.workers),
+        options={"news_commentary": version},
+    )
+    record = prepare(text, read_options(args), args.out, args.workers)
+    print(describe(record))
+    print("\n".join(compare(record["counts"]["extract"]["pairs"], PUBLISHED[version])))
+
+
+if __name__ == "__main__":
+    main()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable
 
 from .logs import TrainingLog
 
@@ -19,9 +17,9 @@ def diverged(log: TrainingLog, unigram_bits: float | None) -> str | None:
 
     Args:
         log: of the training, as far as it came.
-        unigram_bits: entropy of the units of the target side, see :func:`unigram_entropy`: the
-            loss of a model that knows how frequent each unit is and nothing else. None: unknown,
-            then only what is not a number or fairseq's own verdict counts.
+        unigram_bits: entropy of the units and ends of sentences of the training text's target
+            side, in bits per unit: the loss of a model that knows how frequent each is and nothing
+            else. None: unknown, then only what is not a number or fairseq's own verdict counts.
 
     Returns:
         the reason, for a table's footnote; None if there is none.
@@ -40,18 +38,3 @@ def diverged(log: TrainingLog, unigram_bits: float | None) -> str | None:
                 f"the units' frequencies ({unigram_bits:.2f})"
             )
     return None
-
-
-def unigram_entropy(lines: Iterable[str]) -> float:
-    """The entropy of the units of a text and its ends of sentences, in bits per unit.
-
-    Args:
-        lines: units separated by spaces: the target side of the training text, as it is in the
-            data-bin.
-    """
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(line.split())
-        counts["</s>"] += 1
-    total = sum(counts.values())
-    return -sum(n / total * math.log2(n / total) for n in counts.values())

@@ -111,7 +111,8 @@ class NaiveBayes:
         for column, ngrams in enumerate(counts.values()):
             for ngram, count in ngrams.items():
                 matrix[self._places[ngram], column] += count
-        self._log_probabilities = np.log(matrix / matrix.sum(axis=0, dtype=np.float64))
+        totals = matrix.sum(axis=0, dtype=np.float64).astype(np.float32)
+        self._log_probabilities = np.log(matrix / totals)
 
     def classify(self, ngrams: Iterable[str]) -> str | None:
         """The most likely language; n-grams that none of them has do not count.

@@ -219,9 +219,15 @@ def comparison(results: Sequence[Mapping[str, Any]], failures: Mapping[str, str]
     """A table of trainings, and below it what its numbers mean.
 
     Args:
-        results: contents of ``result.json``.
+        results: contents of ``result.json``, with the score of the only test set at "bleu" and
+            "signature", too.
         failures: why others have none, by what they are called.
     """
+    failures = {
+        **{name_of(result): result["reason"] for result in results if "reason" in result},
+        **failures,
+    }
+    results = [result for result in results if "reason" not in result]
     rows = [
         [
             *name_of(result).split(),

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+from tqdm import tqdm
+
 from .errors import UsageError
 from .results import Run
 from .scoring import LOWER_IS_BETTER, read_lines, score
@@ -292,32 +294,29 @@ def compare(
     Raises:
         UsageError: a file is not what was scored.
     """
-    result: dict[tuple[str, ...], dict[int, Comparison]] = {}
     by_seed = {run.seed: run for run in rivals}
     apart = all(map(_DIRECTION.fullmatch, tests))
+    pairs: list[tuple[Run, Run, tuple[str, ...]]] = []
     for run in runs:
         rival = by_seed.get(run.seed)
-        if rival is None:
-            continue
         groups: dict[str, list[str]] = {}
-        for test in tests:
+        for test in tests if rival else ():
             if has_files(run, test, metric) and has_files(rival, test, metric):
                 signature = run.scores[test][metric]["signature"]
                 groups.setdefault(test if apart else signature, []).append(test)
-        for group in groups.values():
-            texts = []
-            for side in (rival, run):
-                pairs = [read_scored(side, test, metric) for test in group]
-                texts.append([sum(lines, []) for lines in zip(*pairs)])
-            (baseline, references), (system, other_references) = texts
-            if references != other_references:
-                raise UsageError(
-                    f"{rival.path} and {run.path} were scored against different references of "
-                    f"{', '.join(group)}"
-                )
-            tool = metric_of(metric, run.scores[group[0]][metric]["signature"])
-            comparison = paired_bootstrap(baseline, system, references, tool)
-            result.setdefault(tuple(group), {})[run.seed] = comparison
+        pairs += [(run, rival, tuple(group)) for group in groups.values()]
+    result: dict[tuple[str, ...], dict[int, Comparison]] = {}
+    for run, rival, group in tqdm(pairs, desc="paired bootstrap", leave=False, disable=None):
+        baseline, references = read_scored(rival, group, metric)
+        system, other_references = read_scored(run, group, metric)
+        if references != other_references:
+            raise UsageError(
+                f"{rival.path} and {run.path} were scored against different references of "
+                f"{', '.join(group)}"
+            )
+        tool = metric_of(metric, run.scores[group[0]][metric]["signature"])
+        comparison = paired_bootstrap(baseline, system, references, tool)
+        result.setdefault(group, {})[run.seed] = comparison
     return result
 
 
@@ -327,24 +326,29 @@ def has_files(run: Run, test: str, metric: str) -> bool:
     return metric in run.scores.get(test, {}) and None not in files
 
 
-def read_scored(run: Run, test: str, metric: str) -> tuple[list[str], list[str]]:
-    """Translations and references of a test set.
+def read_scored(run: Run, tests: Sequence[str], metric: str) -> tuple[list[str], list[str]]:
+    """Translations and references of test sets, one after the other.
 
     Raises:
         UsageError: they do not have the score that was recorded.
     """
-    path = run.hypotheses_file(test)
-    hypotheses, references = read_lines(path), read_lines(run.references_file(test))
-    recorded = run.scores[test][metric]
-    if len(hypotheses) != len(references):
-        raise UsageError(f"{path} has {len(hypotheses)} lines, its reference {len(references)}")
-    found = score(metric_of(metric, recorded["signature"]), hypotheses, references)["score"]
-    if abs(found - recorded["score"]) > 0.005:
-        raise UsageError(
-            f"{path}: its {metric} is {found:.2f}, but {recorded['score']:.2f} in {run.path}: "
-            "score it again"
-        )
-    return hypotheses, references
+    all_hypotheses: list[str] = []
+    all_references: list[str] = []
+    for test in tests:
+        path = run.hypotheses_file(test)
+        hypotheses, references = read_lines(path), read_lines(run.references_file(test))
+        recorded = run.scores[test][metric]
+        if len(hypotheses) != len(references):
+            raise UsageError(f"{path} has {len(hypotheses)} lines, its reference {len(references)}")
+        found = score(metric_of(metric, recorded["signature"]), hypotheses, references)["score"]
+        if abs(found - recorded["score"]) > 0.005:
+            raise UsageError(
+                f"{path}: its {metric} is {found:.2f}, but {recorded['score']:.2f} in {run.path}: "
+                "score it again"
+            )
+        all_hypotheses += hypotheses
+        all_references += references
+    return all_hypotheses, all_references
 
 
 def verdict(comparisons: Mapping[int, Comparison], metric: str) -> str | None:

@@ -20,8 +20,10 @@ import torch
 from residual_fairseq.connections import REGISTRY
 from residual_fairseq.errors import UsageError
 from residual_fairseq.recipe import read_recipe
-from residual_fairseq.report import main as report
-from residual_fairseq.results import read_json
+from residual_fairseq.report import render
+from residual_fairseq.results import read_json, read_runs, write_text
+from residual_fairseq.scoring import METRICS
+from residual_fairseq.summary import summarise
 from scripts.benchmarks import BENCHMARKS, Benchmark
 from scripts.quickstart import depth, positive
 from scripts.trainings import Training, effective_batch, perform_all
@@ -208,9 +210,6 @@ def trainings(
         raise UsageError(f"--seeds {args.seeds!r}: write whole numbers above 0")
     values = overrides(benchmark, args)
     options = record["options"]
-    for key in ("langs", "lang_pairs"):
-        if key in record:
-            values[f"task.{key}"] = record[key]
     direction = f"{options['source']}-{options['target']}" if "source" in options else ""
     return [
         Training(
@@ -291,18 +290,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 def show_table(out: Path) -> None:
     """Print the table of all trainings in ``out``, and write it in the other formats."""
-    found = [read_json(path) for path in sorted(out.glob("runs/*/result.json"))]
-    if not found:
+    if not any(out.glob("runs/*/result.json")):
         return
-    scored = [result["scores"] for result in found if "scores" in result]
-    metrics = list(next(iter(scored[0].values()))) if scored else ["bleu"]
-    flags = [str(out / "runs"), "--metric", *(name for name in metrics if "bleu" in name)]
-    trained = {result["connection"] for result in found if "scores" in result}
-    if len(trained) > 1 and "post" in trained:
-        flags += ["--baseline", "post"]
-    report(flags)
+    runs = read_runs([out / "runs"])
+    scored = [run for run in runs if run.scores]
+    found = next(iter(scored[0].scores.values())) if scored else {}
+    metrics = [metric for metric in METRICS if metric in found and metric not in ("chrf", "ter")]
+    trained = {run.connection for run in scored}
+    baseline = "post" if "post" in trained and len(trained) > 1 else None
+    summaries = summarise(runs, metrics or ["bleu"], None, baseline)
+    print(render(summaries, "text"))
     for ending, form in FORMATS.items():
-        report([*flags, "--format", form, "--output", str(out / f"results.{ending}")])
+        write_text(out / f"results.{ending}", f"{render(summaries, form)}\n")
     print(f"\nalso as {out / 'results'}.{{{','.join(FORMATS)}}}")
 
 

@@ -22,6 +22,7 @@ import residual_fairseq
 from residual_fairseq.averaging import main as residual_average
 from residual_fairseq.divergence import diverged
 from residual_fairseq.errors import UsageError
+from residual_fairseq.language_id import LanguageIdentifier
 from residual_fairseq.logs import TrainingLog, read_log
 from residual_fairseq.recipe import flatten, read_recipe, section_flags, train_flags
 from residual_fairseq.results import read_json, write_json
@@ -29,6 +30,7 @@ from residual_fairseq.scoring import (
     compound_split_bleu,
     detokenize,
     join_units,
+    off_target,
     read_hypotheses,
     read_lines,
     scores,
@@ -37,6 +39,14 @@ from residual_fairseq.scoring import (
 from scripts.commands import CommandFailed, Commands
 
 USER_DIR = str(Path(residual_fairseq.__file__).resolve().parent)
+
+#: The values of a recipe that are paths: they decide about nothing.
+PATHS = (
+    ("common", "user_dir"),
+    ("task", "data"),
+    ("task", "extra_data"),
+    ("checkpoint", "save_dir"),
+)
 
 #: Seconds between two lines of progress.
 PROGRESS_INTERVAL = 30.0
@@ -105,7 +115,18 @@ class Training:
 
     def values(self) -> dict[str, Any]:
         """The overrides of the recipe that make it this training."""
+        values = {f"task.{key}": value for key, value in self.corpus_record.get("task", {}).items()}
+        extra = self.corpus_record.get("extra_lang_pairs")
+        if extra:
+            # Pairs without a validation set, in fairseq's way: data of another name.
+            langtok = self.encoder_langtok()
+            values |= {
+                "task.extra_data": str({name: str(self.corpus / "bin") for name in extra}),
+                "task.extra_lang_pairs": str(extra),
+                "task.langtoks": str({name: (langtok, None) for name in ("main", *extra)}),
+            }
         return {
+            **values,
             "model.encoder.layers": self.encoder_layers,
             "model.decoder.layers": self.decoder_layers,
             "model.residual_connection": self.connection,
@@ -115,6 +136,11 @@ class Training:
             "checkpoint.save_dir": str(self.folder / "checkpoints"),
         }
 
+    def encoder_langtok(self) -> str | None:
+        """The language that fairseq puts a token for before the source."""
+        open_values = {"task.data": "", "task.langs": "", "task.lang_pairs": ""}
+        return read_recipe(self.recipe, open_values)["task"].get("encoder_langtok")
+
     def values_of(self, section: str) -> dict[str, Any]:
         """The values of a section of the recipe."""
         return read_recipe(self.recipe, self.values()).get(section, {})
@@ -122,8 +148,8 @@ class Training:
     def settings(self) -> dict[str, Any]:
         """Everything that decides about the outcome: the recipe without its paths, the corpus."""
         recipe = read_recipe(self.recipe, self.values())
-        for section, key in (("common", "user_dir"), ("task", "data"), ("checkpoint", "save_dir")):
-            del recipe[section][key]
+        for section, key in PATHS:
+            recipe[section].pop(key, None)
         corpus = {key: self.corpus_record[key] for key in ("options", "inputs")}
         return {"recipe": recipe, "corpus": corpus}
 
@@ -162,7 +188,7 @@ class Training:
         task = {
             key: value
             for key, value in recipe["task"].items()
-            if key != "data" and not key.startswith("sampling")
+            if key != "data" and not key.startswith(("sampling", "extra"))
         }
         generation = {**recipe.get("generation", {}), **self.decoding.get(test, {})}
         flags = [
@@ -259,6 +285,27 @@ class Training:
             residual_average(self.average_command(number)[1:])
         return "average.pt", number
 
+    def translate(self, commands: Commands, checkpoint: str) -> None:
+        """Translate the test sets that have not been translated yet.
+
+        Raises:
+            CommandFailed: fairseq-generate failed.
+        """
+        todo = []
+        for test in self.corpus_record["tests"]:
+            done = self.generated(test).with_name("done.json")
+            command = self.generate_command(test, checkpoint)[3:]
+            if read_json(done) != command:
+                done.parent.mkdir(parents=True, exist_ok=True)
+                todo.append({"command": command, "done": str(done)})
+        if todo:
+            list_of_them = self.folder / "generate" / "todo.json"
+            write_json(list_of_them, todo)
+            commands.call(
+                [sys.executable, "-m", "scripts.translate", str(list_of_them)],
+                list_of_them.with_name("generate.log"),
+            )
+
     def evaluate(self, commands: Commands, checkpoint: str) -> dict[str, dict[str, Any]]:
         """Translate all test sets, unless that is done, and score them.
 
@@ -274,15 +321,11 @@ class Training:
         """
         options = self.corpus_record["options"]
         post_process = self.corpus_record.get("post_process", "subword_nmt")
+        self.translate(commands, checkpoint)
+        identifier = self.language_identifier()
         found = {}
         for test, facts in self.corpus_record["tests"].items():
             output = self.generated(test)
-            done = output.with_name("done.json")
-            command = self.generate_command(test, checkpoint)
-            if read_json(done) != command:
-                output.parent.mkdir(parents=True, exist_ok=True)
-                commands.call(command, output.with_name("generate.log"))
-                write_json(done, command)
             lang = facts["target"]
             text = self.corpus / facts["text"]
             references = read_lines(f"{text}.{lang}")
@@ -290,6 +333,8 @@ class Training:
             translations = detokenize(tokens, lang, options["tokenizer"])
             lowercase = options["lowercase"]
             found[test] = scores(translations, references, lang, lowercase)
+            if identifier:
+                found[test]["off_target"] = off_target(translations, references, lang, identifier)
             if options["tokenizer"] == "moses" or self.compound_split:
                 tokenised = read_lines(f"{text}.tok.{lang}")
                 found[test]["tokenised_bleu"] = tokenised_bleu(tokens, tokenised, lowercase)
@@ -299,6 +344,15 @@ class Training:
                 self.folder / f"{test}.{lang}", "".join(f"{line}\n" for line in translations)
             )
         return found
+
+    def language_identifier(self) -> LanguageIdentifier | None:
+        """Tells the languages of a multilingual corpus apart; None for one of a single pair."""
+        samples = sorted((self.corpus / "text").glob("sample.*"))
+        return (
+            LanguageIdentifier({path.suffix[1:]: read_lines(path) for path in samples})
+            if samples
+            else None
+        )
 
     def perform(self, commands: Commands, machine: Mapping[str, Any]) -> dict[str, Any]:
         """Do what has not been done yet.

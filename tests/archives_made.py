@@ -13,6 +13,8 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from data_prep.embedded import generate
+
 NOUNS = (("dog", "Hund"), ("tree", "Baum"), ("cook", "Koch"), ("day", "Tag"), ("table", "Tisch"))
 VERBS = (("sees", "sieht"), ("buys", "kauft"), ("has", "hat"), ("knows", "kennt"))
 
@@ -279,3 +281,36 @@ def wmt14_en_de_archives(pairs: int = 30, test_pairs: int = 5) -> dict[str, byte
         "dev.tgz": tar(dev),
         "test-full.tgz": tar(full),
     }
+
+
+# OPUS-100
+
+
+def opus100_archives(lines: int = 150) -> dict[str, bytes]:
+    """Archives of a pair of either order, of one without test set, and of the zero-shot sets.
+
+    The text is what Babel and num2words make, in the languages of the pairs; they have nothing
+    for Aragonese, which gets Spanish.
+    """
+    languages = {"an": "es", "de": "de", "en": "en", "fr": "fr"}
+    corpus = generate(tuple(languages.values()), train=lines, valid=8, test=12, seed=5)
+    sides = {
+        lang: {split: [row[i] for row in rows] for split, rows in corpus.items()}
+        for i, lang in enumerate(languages)
+    }
+    folder = "opus-100-corpus/v1.0"
+    archives = {}
+    for pair in ("de-en", "en-fr", "an-en"):
+        files = {}
+        for lang in pair.split("-"):
+            for ours, split in (("train", "train"), ("valid", "dev"), ("test", "test")):
+                if split == "train" or pair != "an-en":
+                    name = f"{folder}/supervised/{pair}/opus.{pair}-{split}.{lang}"
+                    files[name] = text(sides[lang][ours])
+        archives[f"opus-100-corpus-{pair}-v1.0.tar.gz"] = tar(files)
+    files = {
+        f"{folder}/zero-shot/de-fr/opus.de-fr-test.{lang}": text(sides[lang]["test"])
+        for lang in ("de", "fr")
+    }
+    archives["opus-100-corpus-zeroshot-v1.0.tar.gz"] = tar(files)
+    return archives

@@ -21,10 +21,10 @@ SHA256 = {
     "train.de": "ef9b7e094cd6751a28fb5cf1e6455712cab66540aff307451ae9b9dca3e60c83",
     "valid.en": "eff59d19a9bfee2d1581438a29b4907c6f754ac3b6805cc9ad9380228c13ca83",
     "valid.de": "7df39363dfa80ea0595d27598b18b1c2b193113d357813bbdbf026d0199954df",
-    "test.en": "5e487c43d1bd82e167364353bcca5903a1ef3865ec7900d9afa78abb986161e5",
-    "test.de": "2f260a83d2cc7871511d9af8924d8d9cd685bbce5c7988d26e05d326fa905fe4",
-    "test.raw.en": "c6bcf48df3cd3e30ab24fcdcaa2540db9aa08a51578906ce7a303a7634f6f32a",
-    "test.raw.de": "a4849d59c41985e9cd27cfee77661c2dcee9d25ea04eaa04bc48db8107dd9c87",
+    "newstest2014.en": "5e487c43d1bd82e167364353bcca5903a1ef3865ec7900d9afa78abb986161e5",
+    "newstest2014.de": "2f260a83d2cc7871511d9af8924d8d9cd685bbce5c7988d26e05d326fa905fe4",
+    "newstest2014.raw.en": "c6bcf48df3cd3e30ab24fcdcaa2540db9aa08a51578906ce7a303a7634f6f32a",
+    "newstest2014.raw.de": "a4849d59c41985e9cd27cfee77661c2dcee9d25ea04eaa04bc48db8107dd9c87",
 }
 PAIRS = {
     "europarl-v7": 43,
@@ -32,7 +32,7 @@ PAIRS = {
     "news-commentary-v9": 30,
     "train": 103,
     "valid": 5,
-    "test": 5,
+    "newstest2014": 5,
 }
 
 
@@ -103,16 +103,16 @@ def test_only_the_punctuation_of_the_training_text_is_normalised(archives, out):
     extract([archives], out)
     assert list(read_lines(out / "train.en"))[1:3] == ['It - "1.000" ...', "The soft hyphen  ."]
     assert list(read_lines(out / "train.de"))[1:3] == ['Es "1,000".', 'Er sagte: "Nein".']
-    assert list(read_lines(out / "test.de"))[1] == "F&amp;E ist's \u201eso\u201c."
-    assert list(read_lines(out / "test.raw.de"))[1] == "F&E ist\u2019s \u201eso\u201c."
-    assert list(read_lines(out / "test.raw.en"))[1] == 'R&D isn\u2019t bare & "odd" .'
+    assert list(read_lines(out / "newstest2014.de"))[1] == "F&amp;E ist's \u201eso\u201c."
+    assert list(read_lines(out / "newstest2014.raw.de"))[1] == "F&E ist\u2019s \u201eso\u201c."
+    assert list(read_lines(out / "newstest2014.raw.en"))[1] == 'R&D isn\u2019t bare & "odd" .'
     extract([archives], out, normalise_punctuation=False)
     assert list(read_lines(out / "train.en"))[1] == "It \u2013 \u201c1\xa0000\u201d \u2026"
 
 
 def test_the_lines_that_tools_split_stay_pairs(archives, out):
     extract([archives], out, normalise_punctuation=False)
-    for split in ("train", "valid", "test", "test.raw"):
+    for split in ("train", "valid", "newstest2014", "newstest2014.raw"):
         check_parallel(out / f"{split}.en", out / f"{split}.de")
     german = list(read_lines(out / "train.de"))
     assert all(
@@ -125,7 +125,7 @@ def test_the_full_test_set_is_taken_not_that_among_the_development_sets(archives
     extract([archives], out)
     dev = Archive([archives / "dev.tgz"])
     assert sum("<seg" in line for line in dev.text("newstest2014-deen-ref.de.sgm")) == 3
-    assert len(list(read_lines(out / "test.de"))) == 5
+    assert len(list(read_lines(out / "newstest2014.de"))) == 5
 
 
 def test_the_validation_set_may_be_plain_text(archives, out):

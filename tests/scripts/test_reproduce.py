@@ -9,6 +9,7 @@ import sys
 import zipfile
 
 import pytest
+from archives_made import iwslt14_files, opus100_archives, tar, unpack, wmt_en_de_files
 from conftest import ROOT
 
 from data_prep.embedded import generate
@@ -134,6 +135,68 @@ def test_home_assistant(tmp_path):
         "home_assistant", write_home_assistant(tmp_path / "ha.whl"), tmp_path / "out"
     )
     assert {result["benchmark"] for result in results} == {"home_assistant de-en"}
+
+
+@pytest.mark.slow
+def test_iwslt14(tmp_path):
+    archive = tmp_path / "de-en.tgz"
+    archive.write_bytes(tar(iwslt14_files(talks=8, lines=40)))
+    results = check_chain(
+        "iwslt14", archive, tmp_path / "out", "--prepare", "--bpe-merges 150", "--seeds", "2"
+    )
+    assert {result["seed"] for result in results} == {2}
+    for result in results:
+        if result["status"] == "ok":
+            assert set(result["scores"]["test"]) == {"bleu", "chrf", "ter", "tokenised_bleu"}
+
+
+@pytest.mark.slow
+def test_wmt(tmp_path):
+    archive = tmp_path / "wmt16_en_de.tar.gz"
+    archive.write_bytes(tar(wmt_en_de_files(pairs=300)))
+    results = check_chain("wmt_en_de", archive, tmp_path / "out")
+    trained = [result for result in results if result["status"] == "ok"]
+    assert trained, [result["reason"] for result in results]
+    for result in trained:
+        assert list(result["scores"]) == [f"newstest{year}" for year in range(2010, 2017)]
+        assert "compound_split_bleu" in result["scores"]["newstest2014"]
+        commands = {
+            test: json.loads(
+                (
+                    tmp_path / "out" / "runs" / folder_of(result) / "generate" / test / "done.json"
+                ).read_text()
+            )
+            for test in ("newstest2013", "newstest2014")
+        }
+        assert commands["newstest2014"][commands["newstest2014"].index("--lenpen") + 1] == "0.6"
+        assert commands["newstest2013"][commands["newstest2013"].index("--lenpen") + 1] == "1.0"
+
+
+def folder_of(result):
+    depth = f"{result['encoder_layers']}x{result['decoder_layers']}"
+    return f"{result['connection']}-{depth}-seed{result['seed']}"
+
+
+@pytest.mark.slow
+def test_opus100(tmp_path):
+    archives = unpack(opus100_archives(), tmp_path / "archives")
+    results = check_chain(
+        "opus100",
+        archives,
+        tmp_path / "out",
+        "--prepare",
+        '--pairs "de fr an" --vocabulary-size 300',
+    )
+    record = json.loads((tmp_path / "out" / "corpus" / "corpus.json").read_text())
+    assert record["options"]["train_only"] == ["an-en"]
+    assert record["task"]["langs"] == "an,de,en,fr"
+    for result in results:
+        if result["status"] == "ok":
+            assert list(result["scores"]) == [
+                *("de-en", "en-de", "en-fr", "fr-en", "zero-shot de-fr", "zero-shot fr-de")
+            ]
+    log = (tmp_path / "out" / "runs" / folder_of(results[0]) / "train.log").read_text()
+    assert "train_only:an-en" in log and "train_only:en-an" in log
 
 
 def dry_run(benchmark, tmp_path, capsys, *arguments):
