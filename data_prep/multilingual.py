@@ -395,5 +395,5 @@ def describe(record: Mapping[str, Any]) -> str:
 
 
 def splits_of(counts: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The counts of the splits, without that of the dictionary."""
-    return [facts for facts in counts.values() if isinstance(facts, dict)]
+    """The counts of the splits, without those of the dictionaries."""
+    return [counts[split] for split in ("train", "valid", "test") if split in counts]

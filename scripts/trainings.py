@@ -259,9 +259,7 @@ class Training:
             write_json(
                 self.folder / "training.json", {"machine": machine, "peak_memory_bytes": memory}
             )
-        sides = self.corpus_record["counts"]["binarise"]["train"]
-        target = sides.get(self.corpus_record["options"].get("target"), {})
-        return diverged(self.log, target.get("unigram_bits"))
+        return diverged(self.log, unigram_bits(self.corpus_record))
 
     def average(self) -> tuple[str, int]:
         """Average the checkpoints that the recipe keeps for it, unless that is done.
@@ -415,6 +413,29 @@ class Training:
         }
         write_json(self.folder / "result.json", result)
         return result
+
+
+def unigram_bits(record: Mapping[str, Any]) -> float | None:
+    """The loss of a model that knows the frequencies of the target units and nothing else.
+
+    Args:
+        record: of the corpus. Of a multilingual one it is the mean over the validation sets of all
+            directions, as a validation loss is, each language with its own frequencies.
+
+    Returns:
+        bits per unit; None if the corpus says nothing.
+    """
+    counts = record["counts"]["binarise"]
+    target = record["options"].get("target")
+    if target:
+        return counts["train"][target].get("unigram_bits")
+    sides = [
+        (splits["valid"][lang]["units"], splits["train"][lang]["unigram_bits"])
+        for pair, splits in counts.items()
+        if "valid" in splits
+        for lang in pair.split("-")
+    ]
+    return sum(units * bits for units, bits in sides) / sum(units for units, _ in sides)
 
 
 def effective_batch(recipe: Mapping[str, Any]) -> int:
