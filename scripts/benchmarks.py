@@ -7,6 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from residual_fairseq.recipe import read_recipe
+from scripts.trainings import Training
+
+#: What recipes leave open, since the corpus says it.
+LEFT_OPEN = {"task.data": "", "task.langs": "", "task.lang_pairs": ""}
+
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
@@ -31,6 +37,51 @@ class Benchmark:
     @property
     def recipe(self) -> Path:
         return CONFIGS / f"{self.name}.yaml"
+
+    def values(self, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+        """The recipe, with what it leaves open for a corpus empty.
+
+        Args:
+            overrides: values by dotted key.
+        """
+        return read_recipe(self.recipe, {**LEFT_OPEN, **(overrides or {})})
+
+    @property
+    def layers(self) -> tuple[int, int]:
+        """The depth of the recipe: of the encoder and of the decoder."""
+        model = self.values()["model"]
+        return model["encoder"]["layers"], model["decoder"]["layers"]
+
+    def training(
+        self,
+        connection: str,
+        layers: tuple[int, int],
+        folder: Path,
+        corpus: Path,
+        record: Mapping[str, Any],
+        overrides: Mapping[str, Any],
+    ) -> Training:
+        """One training of this benchmark.
+
+        Args:
+            record: corpus.json of the corpus; others as of ``Training``.
+        """
+        options = record["options"]
+        direction = f"{options['source']}-{options['target']}" if "source" in options else ""
+        return Training(
+            connection=connection,
+            encoder_layers=layers[0],
+            decoder_layers=layers[1],
+            folder=folder,
+            corpus=corpus,
+            corpus_record=record,
+            recipe=self.recipe,
+            overrides=overrides,
+            benchmark=f"{self.name} {direction}".rstrip(),
+            decoding=self.decoding,
+            compound_split=self.compound_split,
+            numbered=True,
+        )
 
 
 BENCHMARKS = {

@@ -19,7 +19,6 @@ import torch
 
 from residual_fairseq.connections import REGISTRY
 from residual_fairseq.errors import UsageError
-from residual_fairseq.recipe import read_recipe
 from residual_fairseq.report import render
 from residual_fairseq.results import read_json, read_runs, write_text
 from residual_fairseq.scoring import METRICS
@@ -34,8 +33,7 @@ SHORTHANDS = {"updates": "optimization.max_update", "average": "checkpoint.keep_
 
 def parse(benchmark: Benchmark, arguments: list[str]) -> argparse.Namespace:
     """The command line of a benchmark."""
-    recipe = read_recipe(benchmark.recipe, PLACEHOLDERS)
-    layers = [recipe["model"][stack]["layers"] for stack in ("encoder", "decoder")]
+    layers = benchmark.layers
     parser = argparse.ArgumentParser(
         prog=f"bash scripts/reproduce-{benchmark.name.partition('_en_de')[0].replace('_', '-')}.sh",
         description=f"{benchmark.title} from its archive to a table: prepares the data, trains "
@@ -58,6 +56,47 @@ def parse(benchmark: Benchmark, arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--seeds", default="1", metavar='"N ..."', help="of the trainings (default: %(default)s)"
     )
+    add_training_options(parser)
+    parser.add_argument(
+        "--at-once",
+        type=positive,
+        metavar="N",
+        help="trainings at the same time, on one core each (default: with a GPU one, otherwise "
+        "one more than there are cores)",
+    )
+    parser.add_argument(
+        "--archive", type=Path, metavar="FILE|FOLDER", help="the data, in place of the download"
+    )
+    parser.add_argument(
+        "--prepare",
+        default="",
+        metavar='"FLAG ..."',
+        help=f"more flags for data preparation, see bash data_prep/{benchmark.name}.sh --help",
+    )
+    parser.add_argument(
+        "--corpus", type=Path, metavar="FOLDER", help="data that is prepared already"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("results", benchmark.name),
+        metavar="FOLDER",
+        help="for all that comes of it (default: %(default)s)",
+    )
+    # argparse would take a single flag behind --prepare for one of its own.
+    arguments = list(arguments)
+    for i in reversed(range(len(arguments) - 1)):
+        if arguments[i] == "--prepare":
+            arguments[i : i + 2] = [f"--prepare={arguments[i + 1]}"]
+    return parser.parse_args(arguments)
+
+
+#: The formats of the table besides text, by the ending of their files.
+FORMATS = {"md": "markdown", "csv": "csv", "tex": "latex"}
+
+
+def add_training_options(parser: argparse.ArgumentParser) -> None:
+    """The options that every training has."""
     parser.add_argument(
         "--updates", type=positive, metavar="N", help="length of a training (default: the recipe's)"
     )
@@ -88,42 +127,8 @@ def parse(benchmark: Benchmark, arguments: list[str]) -> argparse.Namespace:
         help="another value of the recipe, for all trainings; may be repeated",
     )
     parser.add_argument(
-        "--at-once",
-        type=positive,
-        metavar="N",
-        help="trainings at the same time, on one core each (default: with a GPU one, otherwise "
-        "one more than there are cores)",
-    )
-    parser.add_argument(
-        "--archive", type=Path, metavar="FILE|FOLDER", help="the data, in place of the download"
-    )
-    parser.add_argument(
-        "--prepare",
-        default="",
-        metavar='"FLAG ..."',
-        help=f"more flags for data preparation, see bash data_prep/{benchmark.name}.sh --help",
-    )
-    parser.add_argument(
-        "--corpus", type=Path, metavar="FOLDER", help="data that is prepared already"
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("results", benchmark.name),
-        metavar="FOLDER",
-        help="for all that comes of it (default: %(default)s)",
-    )
-    parser.add_argument(
         "--dry-run", action="store_true", help="print every command, and do nothing"
     )
-    return parser.parse_args(arguments)
-
-
-#: The formats of the table besides text, by the ending of their files.
-FORMATS = {"md": "markdown", "csv": "csv", "tex": "latex"}
-
-#: What recipes leave open; a corpus says it.
-PLACEHOLDERS = {"task.data": "", "task.langs": "", "task.lang_pairs": ""}
 
 
 def preparation(benchmark: Benchmark, args: argparse.Namespace, corpus: Path) -> list[str]:
@@ -149,7 +154,7 @@ def overrides(benchmark: Benchmark, args: argparse.Namespace) -> dict[str, Any]:
         if not equals or key.count(".") < 1:
             raise UsageError(f"--set {setting}: write SECTION.KEY=VALUE")
         values[key] = plain(value)
-    recipe = read_recipe(benchmark.recipe, {**PLACEHOLDERS, **values})
+    recipe = benchmark.values(values)
     gpus = torch.cuda.device_count()
     devices = args.devices or max(gpus, 1)
     if devices > max(gpus, 1):
@@ -209,22 +214,14 @@ def trainings(
     if not all(seed.isdecimal() and int(seed) for seed in seeds):
         raise UsageError(f"--seeds {args.seeds!r}: write whole numbers above 0")
     values = overrides(benchmark, args)
-    options = record["options"]
-    direction = f"{options['source']}-{options['target']}" if "source" in options else ""
     return [
-        Training(
+        benchmark.training(
             connection=connection,
-            encoder_layers=layers[0],
-            decoder_layers=layers[1],
+            layers=layers,
             folder=out / "runs" / f"{connection}-{layers[0]}x{layers[1]}-seed{seed}",
             corpus=corpus,
-            corpus_record=record,
-            recipe=benchmark.recipe,
+            record=record,
             overrides={**values, "common.seed": int(seed)},
-            benchmark=f"{benchmark.name} {direction}".rstrip(),
-            decoding=benchmark.decoding,
-            compound_split=benchmark.compound_split,
-            numbered=True,
         )
         for connection, layers, seed in itertools.product(connections, depths, seeds)
     ]

@@ -503,12 +503,8 @@ def perform_all(
     if not missing:
         return {}
     gpu = torch.cuda.is_available()
-    cores = os.cpu_count() or 1
-    at_once = min(len(missing), at_once or (1 if gpu else cores + 1))
-    machine = {
-        "device": torch.cuda.get_device_name() if gpu else f"{cores} CPU cores",
-        "trainings_at_once": at_once,
-    }
+    at_once = min(len(missing), at_once or (1 if gpu else cpu_cores() + 1))
+    machine = describe_machine(at_once)
     commands = Commands({} if gpu else {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}, lock)
     failures = {}
     with ThreadPoolExecutor(at_once) as pool:
@@ -541,6 +537,23 @@ def perform_all(
         finally:
             signal.signal(signal.SIGTERM, before)
     return failures
+
+
+def cpu_cores() -> int:
+    return os.cpu_count() or 1
+
+
+def describe_machine(at_once: int) -> dict[str, Any]:
+    """Facts about this machine that a speed depends on.
+
+    Args:
+        at_once: trainings at the same time.
+    """
+    gpu = torch.cuda.is_available()
+    return {
+        "device": torch.cuda.get_device_name() if gpu else f"{cpu_cores()} CPU cores",
+        "trainings_at_once": at_once,
+    }
 
 
 def versions() -> dict[str, str]:

@@ -246,3 +246,44 @@ def test_wrong_use(tmp_path, capsys, arguments, message):
 def test_every_benchmark_has_its_files(benchmark):
     assert benchmark.recipe.exists()
     assert (ROOT / "data_prep" / f"{benchmark.name}.sh").exists()
+
+
+@pytest.mark.slow
+def test_single_steps(tmp_path):
+    """What train.sh, average.sh and evaluate.sh do, one after the other."""
+    environment = {**ENVIRONMENT, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+
+    def step(module, *arguments):
+        return subprocess.run(
+            [sys.executable, "-m", module, *map(str, arguments)],
+            env=environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+
+    corpus, out = tmp_path / "corpus", tmp_path / "run"
+    made = step(
+        "data_prep.multi30k",
+        *("--archive", write_multi30k(tmp_path / "raw"), "--out", corpus, "--tests", "test2016"),
+    )
+    assert made.returncode == 0, made.stderr[-2000:]
+    settings = [flag for value in SMALL for flag in ("--set", value)]
+    train = [
+        *("scripts.run", "train", "multi30k", "--corpus", corpus, "--out", out, *settings),
+        *("--connection", "pre", "--layers", "1", "--average", "3"),
+    ]
+    early = step("scripts.run", "evaluate", out)
+    assert early.returncode == 1 and "no run.json in it" in early.stderr
+    trained = step(*train, "--updates", "150")
+    assert trained.returncode == 0, trained.stderr[-2000:]
+    other = step(*train, "--updates", "20")
+    assert other.returncode == 1 and "max_update 150, not 20" in other.stderr
+    average = step("scripts.run", "average", out)
+    assert "average.pt: of 3 checkpoints" in average.stdout, average.stderr[-2000:]
+    scored = step("scripts.run", "evaluate", out)
+    assert scored.returncode == 0, scored.stderr[-2000:]
+    result = json.loads((out / "result.json").read_text())
+    bleu = result["scores"]["test2016"]["bleu"]
+    assert f"test2016\tbleu\t{bleu['score']:.2f}\t{bleu['signature']}" in scored.stdout
+    assert result["averaged"] == 3
