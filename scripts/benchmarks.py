@@ -60,6 +60,7 @@ class Benchmark:
         corpus: Path,
         record: Mapping[str, Any],
         overrides: Mapping[str, Any],
+        comet: Path | None = None,
     ) -> Training:
         """One training of this benchmark.
 
@@ -81,6 +82,7 @@ class Benchmark:
             decoding=self.decoding,
             compound_split=self.compound_split,
             numbered=True,
+            comet=comet,
         )
 
 

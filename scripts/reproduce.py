@@ -57,6 +57,7 @@ def parse(benchmark: Benchmark, arguments: list[str]) -> argparse.Namespace:
         "--seeds", default="1", metavar='"N ..."', help="of the trainings (default: %(default)s)"
     )
     add_training_options(parser)
+    add_comet(parser)
     parser.add_argument(
         "--at-once",
         type=positive,
@@ -110,7 +111,7 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
         "--devices",
         type=positive,
         metavar="N",
-        help="GPUs for each training (default: all there are; without any, the CPU)",
+        help="GPUs for each training (default: as many as divide the batch; without any, the CPU)",
     )
     parser.add_argument(
         "--max-tokens",
@@ -128,6 +129,16 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="print every command, and do nothing"
+    )
+
+
+def add_comet(parser: argparse.ArgumentParser) -> None:
+    """The option to score with COMET."""
+    parser.add_argument(
+        "--comet",
+        type=Path,
+        metavar="CKPT",
+        help="score with COMET too, by a model on this machine (needs unbabel-comet)",
     )
 
 
@@ -156,11 +167,15 @@ def overrides(benchmark: Benchmark, args: argparse.Namespace) -> dict[str, Any]:
         values[key] = plain(value)
     recipe = benchmark.values(values)
     gpus = torch.cuda.device_count()
-    devices = args.devices or max(gpus, 1)
+    devices = args.devices or 1
     if devices > max(gpus, 1):
         raise UsageError(f"--devices {devices}: this machine has {gpus or 'no'} GPUs")
     batch = effective_batch(recipe)
     max_tokens = args.max_tokens or recipe["dataset"]["max_tokens"]
+    if not args.devices:
+        # All GPUs, but for those that the batch is too small for.
+        fitting = [n for n in range(1, gpus + 1) if batch % (max_tokens * n) == 0]
+        devices = max(fitting, default=1)
     update_freq, rest = divmod(batch, max_tokens * devices)
     if rest or not update_freq:
         raise UsageError(
@@ -222,6 +237,7 @@ def trainings(
             corpus=corpus,
             record=record,
             overrides={**values, "common.seed": int(seed)},
+            comet=args.comet,
         )
         for connection, layers, seed in itertools.product(connections, depths, seeds)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import fcntl
 import logging
 import os
@@ -16,7 +17,7 @@ from residual_fairseq.results import read_json, write_json
 from scripts.benchmarks import BENCHMARKS, Benchmark
 from scripts.commands import CommandFailed, Commands
 from scripts.quickstart import depth, positive
-from scripts.reproduce import add_training_options, overrides, read_record
+from scripts.reproduce import add_comet, add_training_options, overrides, read_record
 from scripts.trainings import Training, describe_machine
 
 
@@ -97,8 +98,9 @@ def evaluate(arguments: list[str]) -> None:
         description="Averages the checkpoints of a training, translates its test sets and scores "
         "them; writes RUN/result.json.",
     )
+    add_comet(parser)
     args = parse_run(parser, arguments)
-    training = training_of(args.run, read_run(args.run))
+    training = dataclasses.replace(training_of(args.run, read_run(args.run)), comet=args.comet)
     if args.dry_run:
         checkpoint = "average.pt" if training.checkpoints_to_average() else "checkpoint_best.pt"
         for test in training.corpus_record["tests"]:

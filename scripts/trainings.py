@@ -27,6 +27,7 @@ from residual_fairseq.logs import TrainingLog, read_log
 from residual_fairseq.recipe import flatten, read_recipe, section_flags, train_flags
 from residual_fairseq.results import read_json, write_json
 from residual_fairseq.scoring import (
+    comet_score,
     compound_split_bleu,
     detokenize,
     join_units,
@@ -78,6 +79,7 @@ class Training:
         decoding: values of the recipe's ``generation`` for single test sets.
         compound_split: score with compounds split, too.
         numbered: say the seed in the name.
+        comet: a model of COMET on this machine to score with, too.
     """
 
     connection: str
@@ -92,6 +94,7 @@ class Training:
     decoding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     compound_split: bool = False
     numbered: bool = False
+    comet: Path | None = None
 
     @property
     def name(self) -> str:
@@ -338,6 +341,9 @@ class Training:
                 found[test]["tokenised_bleu"] = tokenised_bleu(tokens, tokenised, lowercase)
                 if self.compound_split:
                     found[test]["compound_split_bleu"] = compound_split_bleu(tokens, tokenised)
+            if self.comet:
+                sources = read_lines(f"{text}.{facts['source']}")
+                found[test]["comet"] = comet_score(sources, translations, references, self.comet)
             write_text(
                 self.folder / f"{test}.{lang}", "".join(f"{line}\n" for line in translations)
             )
