@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from residual_fairseq.checkpoints import load
-from residual_fairseq.errors import UsageError
+from .checkpoints import load
+from .errors import UsageError
 
 NAMES = {"epochs": "checkpointEPOCH.pt", "updates": "checkpoint_EPOCH_UPDATES.pt"}
 PATTERNS = {"epochs": r"checkpoint(\d+)\.pt", "updates": r"checkpoint_\d+_(\d+)\.pt"}

@@ -27,7 +27,7 @@ from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import OmegaConf
 
-from residual_fairseq.errors import UsageError
+from .errors import UsageError
 
 # Version 2.6 is the first whose weights-only unpickler is not known to run code (CVE-2025-32434).
 OLDEST_TORCH = (2, 6)

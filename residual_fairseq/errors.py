@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 
+#: What a wrong path on a command line comes to. Other errors of the system need their traceback.
+FILE_ERRORS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
+
 
 class UsageError(SystemExit):
     """Wrong use, said in one line that names the flag or file and what to do.
@@ -29,7 +32,7 @@ def shorten_file_errors() -> None:
     show = sys.excepthook
 
     def hook(kind, error, traceback):
-        if isinstance(error, OSError) and in_fairseq_command(traceback):
+        if isinstance(error, FILE_ERRORS) and in_fairseq_command(traceback):
             print(f"residual_fairseq: {error}", file=sys.stderr)
         else:
             show(kind, error, traceback)

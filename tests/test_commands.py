@@ -155,6 +155,10 @@ def test_eval_bleu_and_resume(toy_run, tmp_path):
         ["--checkpoint-activations"],
         ["--quant-noise-pq", "0.1", "--quant-noise-pq-block-size", "4"],
         ["--activation-fn", "gelu", "--scale-attn", "--scale-heads", "--scale-fc"],
+        ["--scale-resids", "--residual-connection", "post"],
+        # On a CPU --fp16 and --bf16 fail in fairseq itself, for its own transformer too.
+        ["--memory-efficient-fp16"],
+        ["--amp"],
         ["--store-ema", "--ema-decay", "0.9"],
     ],
     ids=lambda flags: flags[0],

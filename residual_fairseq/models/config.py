@@ -12,6 +12,16 @@ from ..errors import UsageError
 
 NESTED = ("encoder", "decoder", "quant_noise")
 
+#: Fields of fairseq's configuration that would be ignored or fail later on: by name, the value
+#: that asks for nothing, and what to say of others.
+REFUSED = {
+    "offload_activations": (False, "is not supported: use --checkpoint-activations"),
+    "base_layers": (0, "is not supported: a BASE layer carries no stream"),
+    "char_inputs": (False, "is not supported"),
+    "adaptive_input": (False, "is not supported: it is for language models"),
+    "tie_adaptive_weights": (False, "is not supported: it needs --adaptive-input"),
+}
+
 
 @dataclass
 class BaseConfig(TransformerConfig):
@@ -45,6 +55,14 @@ def config_class():
     Made anew at each call, since a plugin may register a scheme at any time.
     """
     options = dict.fromkeys(connection.Options for connection in REGISTRY.values())
+    owners: dict = {entry.name: BaseConfig for entry in fields(BaseConfig)}
+    for scheme in options:
+        for name in scheme.__annotations__:
+            if owners.setdefault(name, scheme) is not scheme:
+                raise UsageError(
+                    f"{scheme.__module__}: Options.{name} is the name of another option: "
+                    "choose another one"
+                )
     return dataclass(type("ResidualTransformerConfig", (*options, BaseConfig), {}))
 
 
@@ -71,6 +89,10 @@ def read(args):
         args = argparse.Namespace(**flatten(args))
         check_keys(vars(args))
     cfg = config_class().from_namespace(args)
+    for side in (cfg.encoder, cfg.decoder):
+        # fairseq's flag gives a list, and fairseq's model wants to split a string.
+        if isinstance(side.layers_to_keep, list):
+            side.layers_to_keep = ",".join(map(str, side.layers_to_keep))
     check(cfg)
     return cfg
 
@@ -116,18 +138,52 @@ def check(cfg) -> None:
                 f"--{side}-xformers-att-config is not supported: "
                 "attention takes PyTorch's own fused kernels"
             )
+    for scheme in {known.Options for known in REGISTRY.values()}:
+        if issubclass(connection.Options, scheme):
+            continue
+        for entry in fields(scheme):
+            if getattr(cfg, entry.name) != entry.default:
+                refuse_for_connection(
+                    entry.name, cfg, lambda known, scheme=scheme: issubclass(known.Options, scheme)
+                )
+    for name, (without_effect, why) in REFUSED.items():
+        if getattr(cfg, name) != without_effect:
+            raise UsageError(f"--{name.replace('_', '-')} {why}")
+    if cfg.tie_adaptive_proj and cfg.adaptive_softmax_cutoff is None:
+        raise UsageError("--tie-adaptive-proj needs --adaptive-softmax-cutoff")
+    shared = cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
+    if shared and cfg.decoder.output_dim != cfg.decoder.embed_dim:
+        raise UsageError(
+            f"--decoder-output-dim {cfg.decoder.output_dim} does not fit the shared embedding: "
+            f"leave it at --decoder-embed-dim {cfg.decoder.embed_dim}"
+        )
+    if cfg.quant_noise.pq > 0:
+        block = cfg.quant_noise.pq_block_size
+        for side in ("encoder", "decoder"):
+            for name in ("embed_dim", "ffn_embed_dim"):
+                width = getattr(getattr(cfg, side), name)
+                if width % block:
+                    raise UsageError(
+                        f"--quant-noise-pq-block-size {block} does not divide "
+                        f"--{side}-{name.replace('_', '-')} {width}"
+                    )
     if cfg.cross_self_attention and cfg.encoder.embed_dim != cfg.decoder.embed_dim:
         raise UsageError("--cross-self-attention needs one width for the encoder and the decoder")
-    if cfg.offload_activations:
-        raise UsageError("--offload-activations is not supported: use --checkpoint-activations")
-    if cfg.base_layers:
-        raise UsageError("--base-layers is not supported: a BASE layer carries no stream")
-    if cfg.char_inputs:
-        raise UsageError("--char-inputs is not supported")
     for flag in ("scale_resids", "no_decoder_final_norm"):
         if getattr(cfg, flag) and flag not in connection.supported_flags:
-            able = [name for name, known in REGISTRY.items() if flag in known.supported_flags]
-            raise UsageError(
-                f"--{flag.replace('_', '-')} has no meaning for --residual-connection "
-                f"{cfg.residual_connection}, only for: {', '.join(sorted(able))}"
-            )
+            refuse_for_connection(flag, cfg, lambda known, flag=flag: flag in known.supported_flags)
+
+
+def refuse_for_connection(name, cfg, has_it) -> None:
+    """Refuses an option that means nothing for the connection that was chosen.
+
+    Args:
+        name: of the option.
+        cfg: the configuration.
+        has_it: whether it means something for a class of connections.
+    """
+    able = sorted(name for name, known in REGISTRY.items() if has_it(known))
+    raise UsageError(
+        f"--{name.replace('_', '-')} has no meaning for --residual-connection "
+        f"{cfg.residual_connection}, only for: {', '.join(able)}"
+    )

@@ -3,6 +3,7 @@
 from typing import Dict, List, Optional
 
 import torch
+from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor
 
@@ -23,18 +24,24 @@ class ResidualTransformerDecoder(TransformerDecoderBase):
         dictionary: the target dictionary.
         embed_tokens: the target embedding.
         no_encoder_attn: leave cross-attention out.
+
+    Attributes:
+        trains_alignment: the criterion is given the last layer's cross-attention weights.
     """
 
     _layers_built = 0
 
     def __init__(self, cfg, dictionary, embed_tokens, no_encoder_attn=False):
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
+        # The name that --retain-dropout-modules knows it by.
+        self.dropout_module.module_name = "TransformerDecoder"
         self.connection = connection_of_ends(cfg, "decoder")
+        self.trains_alignment = False
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         layer = DecoderLayer(cfg, connections_of_layer(cfg, "decoder", self._layers_built))
         self._layers_built += 1
-        return layer
+        return fsdp_wrap(layer, min_num_params=cfg.min_params_to_wrap)
 
     def extract_features_scriptable(
         self,
@@ -78,6 +85,8 @@ class ResidualTransformerDecoder(TransformerDecoderBase):
         attn: Optional[Tensor] = None
         inner_states: List[Optional[Tensor]] = [x]
         stream = self.connection.open(x)
+        if alignment_layer is None and self.trains_alignment and self.training:
+            alignment_layer = self.num_layers - 1
         for index, layer in enumerate(self.layers):
             stream, layer_attn = layer(
                 stream,

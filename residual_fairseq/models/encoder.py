@@ -3,6 +3,7 @@
 from typing import Dict, List, Optional
 
 import torch
+from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor
 
@@ -27,12 +28,14 @@ class ResidualTransformerEncoder(TransformerEncoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
+        # The name that --retain-dropout-modules knows it by.
+        self.dropout_module.module_name = "TransformerEncoder"
         self.connection = connection_of_ends(cfg, "encoder")
 
     def build_encoder_layer(self, cfg):
         layer = EncoderLayer(cfg, connections_of_layer(cfg, "encoder", self._layers_built))
         self._layers_built += 1
-        return layer
+        return fsdp_wrap(layer, min_num_params=cfg.min_params_to_wrap)
 
     def forward_scriptable(
         self,

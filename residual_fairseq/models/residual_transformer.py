@@ -1,5 +1,7 @@
 """The model that ``--arch residual_transformer`` builds."""
 
+import logging
+
 import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
@@ -11,6 +13,7 @@ from .decoder import ResidualTransformerDecoder
 from .encoder import ResidualTransformerEncoder
 
 NAME = "residual_transformer"
+logger = logging.getLogger(__name__)
 
 
 # Registered without its dataclass, as fairseq's own transformer is: so one class serves both
@@ -48,9 +51,14 @@ class ResidualTransformerModel(TransformerModelBase):
         """
         cfg = read(args)
         try:
-            return super().build_model(cfg, task)
+            model = super().build_model(cfg, task)
         except ValueError as error:
+            if not str(error).startswith("--"):
+                raise
             raise UsageError(str(error)) from error
+        options = getattr(task, "cfg", getattr(task, "args", None))
+        model.decoder.trains_alignment = bool(getattr(options, "load_alignments", False))
+        return model
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
@@ -68,6 +76,11 @@ class ResidualTransformerModel(TransformerModelBase):
         Weights without the name of a connection, those of fairseq's own transformer or of the
         ResiDual reference code, are taken to be of this model's connection.
         """
+        if "residual_connection" not in state_dict:
+            logger.info(
+                "the checkpoint names no connection: its weights are taken for those of "
+                f"--residual-connection {decode_name(self.residual_connection)}"
+            )
         buffer = state_dict.setdefault("residual_connection", self.residual_connection)
         saved, own = decode_name(buffer), decode_name(self.residual_connection)
         if saved != own:

@@ -5,7 +5,7 @@ from typing import Dict, Optional, Tuple
 import torch
 import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
-from torch import Tensor
+from torch import Tensor, nn
 
 from .masks import causal_mask
 
@@ -28,10 +28,10 @@ class Attention(MultiheadAttention):
         q_noise, qn_block_size: quantisation noise on the four projections, default none.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, q_noise: float = 0.0, **options) -> None:
-        super().__init__(embed_dim, num_heads, q_noise=q_noise, **options)
-        # The noise is a hook on each projection, which has to be called as a module then.
-        self.noisy = q_noise > 0
+    def __init__(self, embed_dim: int, num_heads: int, **options) -> None:
+        super().__init__(embed_dim, num_heads, **options)
+        # The name that --retain-dropout-modules knows it by.
+        self.dropout_module.module_name = "MultiheadAttention"
 
     def forward(
         self,
@@ -85,12 +85,24 @@ class Attention(MultiheadAttention):
         In training those of one input come from one matrix product, whose backward pass is one
         too. Elsewhere putting the weights together would cost more than it saves.
         """
-        if torch.jit.is_scripting() or not self.training or self.noisy:
+        if torch.jit.is_scripting():
+            return self.q_proj(query), self.k_proj(memory), self.v_proj(memory)
+        elif not self.training or not self.are_plain():
             return self.q_proj(query), self.k_proj(memory), self.v_proj(memory)
         elif self.self_attention:
             return self.project_together(query, self.q_proj, self.k_proj, self.v_proj)
         else:
             return (self.q_proj(query), *self.project_together(memory, self.k_proj, self.v_proj))
+
+    @torch.jit.unused
+    def are_plain(self) -> bool:
+        """Whether the projections are nothing but matrices.
+
+        Quantisation noise hooks into them, and fairseq's scalar kind replaces them after the
+        model was built: then they have to be called as modules.
+        """
+        projections = (self.q_proj, self.k_proj, self.v_proj)
+        return all(type(p) is nn.Linear and not p._forward_pre_hooks for p in projections)
 
     @torch.jit.unused
     def project_together(self, x: Tensor, *projections):

@@ -40,7 +40,8 @@ class Layer(nn.Module):
         self.fc2 = self.build_linear(cfg, side.ffn_embed_dim, side.embed_dim)
         self.ffn_layernorm = None
         self.activation_fn = utils.get_activation_fn(cfg.activation_fn)
-        name = type(self).__name__
+        # The name that --retain-dropout-modules knows it by.
+        name = f"Transformer{type(self).__name__}Base"
         self.dropout_module = FairseqDropout(cfg.dropout, module_name=name)
         self.activation_dropout_module = FairseqDropout(
             float(cfg.activation_dropout or cfg.relu_dropout or 0), module_name=name

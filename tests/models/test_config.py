@@ -1,11 +1,14 @@
 """Flags and YAML give the same model; what means nothing is refused in one line."""
 
+from dataclasses import dataclass
+
 import pytest
 import toy
 from fairseq import options
 from fairseq.models import build_model
 from omegaconf import OmegaConf
 
+from residual_fairseq import REGISTRY
 from residual_fairseq.errors import UsageError
 from residual_fairseq.models.architectures import SIZES
 from residual_fairseq.models.config import config_class
@@ -90,6 +93,18 @@ def test_a_width_for_the_encoder_is_one_for_the_decoder():
         ({"no_decoder_final_norm": True}, "--no-decoder-final-norm .* only for: pre"),
         ({"decoder_embed_dim": 48}, "--share-all-embeddings"),
         (
+            {"connection": "post", "residual_stream_scale": 0.5},
+            "--residual-stream-scale .*connection post, only for: residual",
+        ),
+        ({"adaptive_input": True}, "--adaptive-input"),
+        ({"tie_adaptive_weights": True, "adaptive_softmax_cutoff": "10"}, "--tie-adaptive-weights"),
+        ({"tie_adaptive_proj": True}, "--tie-adaptive-proj needs --adaptive-softmax-cutoff"),
+        ({"decoder_output_dim": 16}, "--decoder-output-dim 16 does not fit the shared embedding"),
+        (
+            {"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 5},
+            "--quant-noise-pq-block-size 5 does not divide --encoder-embed-dim 32",
+        ),
+        (
             {
                 "decoder_embed_dim": 48,
                 "share_all_embeddings": False,
@@ -113,8 +128,49 @@ def test_unknown_key_of_a_yaml_is_refused():
         from_yaml("{_name: residual_transformer_tiny, encoder: {layer: 3}}")
 
 
-def test_connections_bring_their_flags():
+def test_connections_bring_their_flags(monkeypatch):
     assert "residual_stream_scale" in config_class().__dataclass_fields__
+
+    @dataclass
+    class Options:
+        stream_width: int = 3
+
+    class Wide(REGISTRY["pre"]):
+        pass
+
+    Wide.Options = Options
+    monkeypatch.setitem(REGISTRY, "wide", Wide)
+    assert config_class()().stream_width == 3
+    with pytest.raises(UsageError, match="--stream-width .*only for: wide"):
+        toy.model("pre", stream_width=4)
+    assert toy.model("wide", stream_width=4).cfg.stream_width == 4
+
+
+def test_a_flag_belongs_to_one_owner(monkeypatch):
+    @dataclass
+    class Options:
+        dropout: float = 0.9
+
+    class Greedy(REGISTRY["pre"]):
+        pass
+
+    Greedy.Options = Options
+    monkeypatch.setitem(REGISTRY, "greedy", Greedy)
+    with pytest.raises(UsageError, match="Options.dropout is the name of another option"):
+        config_class()
+
+
+def test_layers_to_keep_as_a_flag():
+    model = from_flags("--arch", "residual_transformer_tiny", "--encoder-layers-to-keep", "0,2")
+    assert len(model.encoder.layers) == 2
+
+
+def test_weights_without_a_name_are_said_to_be_taken_for_this_ones(caplog):
+    saved = toy.model("pre").state_dict()
+    del saved["residual_connection"]
+    with caplog.at_level("INFO"):
+        toy.model("pre").load_state_dict(saved)
+    assert "taken for those of --residual-connection pre" in caplog.text
 
 
 def test_weights_of_another_connection_are_refused():

@@ -1,10 +1,13 @@
 """What training needs: gradients through checkpointed layers, layer drop, quantisation noise."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import toy
-from fairseq.modules.quant_noise import quant_noise
 from torch import nn
+
+from residual_fairseq import ResidualTransformerModel
 
 
 def gradients(model, batch, seed=4):
@@ -76,7 +79,8 @@ def test_quantisation_noise_reaches_every_projection():
     flags = {"quant_noise_pq": 0.5, "quant_noise_pq_block_size": 4}
     model = toy.model(**flags).train()
     noisy = [
-        module for module in model.modules()
+        module
+        for module in model.modules()
         if isinstance(module, nn.Linear) and module._forward_pre_hooks
     ]
     before = [module.weight.clone() for module in noisy]
@@ -84,7 +88,53 @@ def test_quantisation_noise_reaches_every_projection():
     assert len(noisy) == 2 * (4 + 2) + 2 * (8 + 2) + 2
     # The noise of fairseq drops blocks of the weight itself, when its module is called.
     assert all(not torch.equal(m.weight, w) for m, w in zip(noisy, before))
-    assert quant_noise(nn.Linear(4, 4), 0, 4)._forward_pre_hooks == {}
+
+
+class Halved(nn.Linear):
+    """What fairseq's scalar quantisation noise puts in the place of a projection."""
+
+    def forward(self, x):
+        return super().forward(x) / 2
+
+
+def test_projections_that_were_replaced_are_called():
+    model = toy.model()
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if type(child) is nn.Linear and name.endswith("_proj"):
+                halved = Halved(child.in_features, child.out_features)
+                halved.load_state_dict(child.state_dict())
+                setattr(module, name, halved)
+    evaluated = model(**toy.batch())[0]
+    assert torch.allclose(model.train()(**toy.batch())[0], evaluated, atol=1e-6)
+
+
+def test_cross_attention_weights_for_a_criterion_that_trains_alignments():
+    task = SimpleNamespace(**vars(toy.TASK), cfg=SimpleNamespace(load_alignments=True))
+    model = ResidualTransformerModel.build_model(toy.arguments(), task).train()
+    (attn,) = model(**toy.batch())[1]["attn"]
+    sources = toy.batch()["src_tokens"]
+    assert attn.shape == (*toy.batch()["prev_output_tokens"].shape, sources.size(1))
+    assert attn.requires_grad and torch.allclose(attn.sum(-1), torch.ones(()))
+    assert toy.model().train()(**toy.batch())[1]["attn"] == [None]
+
+
+@pytest.mark.parametrize("layer", ["Encoder", "Decoder"])
+def test_dropout_is_retained_by_fairseqs_names(layer):
+    model = toy.model(dropout=0.1)
+    names = [f"Transformer{layer}", f"Transformer{layer}LayerBase", "MultiheadAttention"]
+    model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=names)
+    kept = {
+        name
+        for name, module in model.named_modules()
+        if getattr(module, "apply_during_inference", False)
+    }
+    stack = layer.lower()
+    assert f"{stack}.dropout_module" in kept
+    assert f"{stack}.layers.1.activation_dropout_module" in kept
+    assert f"{stack}.layers.0.self_attn.dropout_module" in kept
+    other = {"encoder": "decoder", "decoder": "encoder"}[stack]
+    assert f"{other}.dropout_module" not in kept
 
 
 @pytest.mark.parametrize("connection", toy.CONNECTIONS)
