@@ -85,7 +85,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def read_pairs(args: argparse.Namespace) -> Pairs | None:
     """The pairs of a multilingual corpus, None of a bilingual one."""
-    languages = args.languages.split(",")
+    languages = [name.strip() for name in args.languages.split(",")]
     if len(languages) <= 2:
         return None
     first, *others = languages
@@ -115,6 +115,7 @@ def main(arguments: list[str] | None = None) -> None:
         {package: {"version": version(package)} for package in ("Babel", "num2words")},
         lambda out: extract(languages, pairs, sizes, args.seed, out),
         options={"languages": languages, **sizes, "seed": args.seed},
+        benchmark="embedded",
     )
     if pairs:
         print(multilingual.describe(multilingual.prepare(text, pairs, args.out, args.workers)))

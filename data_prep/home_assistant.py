@@ -217,6 +217,8 @@ def main(arguments: list[str] | None = None) -> None:
     args = parse(arguments)
     options = read_options(args)
     wheel = args.archive or download(args.downloads)
+    if wheel.is_dir():
+        wheel = wheel / WHEEL
     try:
         digest = sha256(wheel)
     except OSError as error:
@@ -227,6 +229,7 @@ def main(arguments: list[str] | None = None) -> None:
         {WHEEL: {"sha256": digest}},
         lambda out: extract(wheel, args.source, args.target, out, args.min_words),
         options={"min_words": args.min_words},
+        benchmark="home_assistant",
     )
     print(describe(prepare(text, options, args.out, args.workers)))
 

@@ -294,7 +294,10 @@ def main(arguments: list[str] | None = None) -> None:
     archives = [args.archive] if args.archive else [fetch(SOURCES[0], args.downloads)]
     extraction = {"keep_credits": not args.no_credits, "keep_entities": not args.no_entities}
     text = Text(
-        inputs(archives), lambda out: extract(archives, out, **extraction), options=extraction
+        inputs(archives),
+        lambda out: extract(archives, out, **extraction),
+        options=extraction,
+        benchmark="iwslt14",
     )
     record = prepare(text, options, args.out, args.workers)
     print(describe(record))

@@ -179,7 +179,9 @@ def main(arguments: list[str] | None = None) -> None:
             checksum = f"sha256:{CHECKSUMS[name]}" if name in CHECKSUMS else None
             fetch(Source(name, tuple(f"{base}/{name}" for base in ADDRESSES), checksum), folder)
         archive = Archive([folder])
-    text = Text(archive.facts(names), lambda out: extract(archive, options, out))
+    text = Text(
+        archive.facts(names), lambda out: extract(archive, options, out), benchmark="multi30k"
+    )
     record = prepare(text, options, args.out, args.workers)
     print(describe(record))
     counts = {f"pairs of {name}": n["pairs"] for name, n in record["counts"]["clean"].items()}

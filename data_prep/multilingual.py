@@ -183,7 +183,8 @@ def prepare(text: Text, pairs: Pairs, out: Path, workers: int = 2) -> dict:
                 shutil.copyfile(folder / pair / name, result / "text" / pair / name)
         return counts
 
-    return prepare_folder(request, facts_of(pairs), out, build)
+    facts = {"benchmark": text.benchmark, **facts_of(pairs)}
+    return prepare_folder(request, facts, out, build)
 
 
 def clean(pairs: Pairs, text: Path, cleaned: Path) -> dict:

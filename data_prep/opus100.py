@@ -225,7 +225,7 @@ def main(arguments: list[str] | None = None) -> None:
         sources = {source_of(pair).name: source_of(pair) for pair in pairs.all}
         archives = [fetch(source, args.downloads / "opus100") for source in sources.values()]
         inputs = {path.name: facts(path) for path in archives}
-    text = Text(inputs, lambda out: extract(archives, pairs, out))
+    text = Text(inputs, lambda out: extract(archives, pairs, out), benchmark="opus100")
     record = prepare(text, pairs, args.out, args.workers)
     print(describe(record))
     counted = {

@@ -41,12 +41,14 @@ class Text(NamedTuple):
             returns its counts; None if ``folder`` has them.
         folder: of the text; None if it has to be extracted.
         options: those of the extraction, by name of their flag.
+        benchmark: what is prepared; None for a user's own text.
     """
 
     inputs: dict[str, Any]
     extract: Callable[[Path], dict] | None = None
     folder: Path | None = None
     options: Mapping[str, Any] = {}
+    benchmark: str | None = None
 
 
 def read_folder(folder: Path, options: Options) -> Text:
@@ -83,7 +85,7 @@ def prepare(text: Text, options: Options, out: Path, workers: int = 2) -> dict:
     request = {"options": {**options.as_json(), **text.options}, "inputs": text.inputs}
     return prepare_folder(
         request,
-        {"tests": tests_of(options)},
+        {"benchmark": text.benchmark, "tests": tests_of(options)},
         out,
         lambda work, result: run_stages(text, options, work, result, workers),
     )

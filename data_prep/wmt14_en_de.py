@@ -277,6 +277,7 @@ def main(arguments: list[str] | None = None) -> None:
         inputs(archives, version),
         lambda out: extract(archives, out, version, workers=args.workers),
         options={"news_commentary": version},
+        benchmark="wmt14_en_de",
     )
     record = prepare(text, read_options(args), args.out, args.workers)
     print(describe(record))

@@ -157,7 +157,7 @@ def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     args = parse(arguments)
     archives = [args.archive] if args.archive else [fetch(SOURCES[0], args.downloads)]
-    text = Text(inputs(archives), lambda out: extract(archives, out))
+    text = Text(inputs(archives), lambda out: extract(archives, out), benchmark="wmt_en_de")
     record = prepare(text, read_options(args), args.out, args.workers)
     print(describe(record))
     print("\n".join(compare(record["counts"]["extract"]["pairs"], PUBLISHED)))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from residual_fairseq.connections import REGISTRY
+from residual_fairseq.errors import UsageError
 from residual_fairseq.recipe import read_recipe
 from scripts.trainings import Training
 
@@ -26,6 +28,7 @@ class Benchmark:
         preparation: module that prepares it.
         decoding: values of the recipe's ``generation`` for single test sets.
         compound_split: older papers score it with compounds split.
+        others: corpora of other names that its recipe is for, too.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Benchmark:
     preparation: str
     decoding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     compound_split: bool = False
+    others: tuple[str, ...] = ()
 
     @property
     def recipe(self) -> Path:
@@ -66,7 +70,15 @@ class Benchmark:
 
         Args:
             record: corpus.json of the corpus; others as of ``Training``.
+
+        Raises:
+            UsageError: the corpus is of another benchmark, or there is no such connection.
         """
+        name = record.get("benchmark") or self.name
+        if name not in (self.name, *self.others):
+            raise UsageError(f"--corpus {corpus}: prepared for {name}, not for {self.name}")
+        if connection not in REGISTRY:
+            raise UsageError(f"no connection {connection}: known are {' '.join(sorted(REGISTRY))}")
         options = record["options"]
         direction = f"{options['source']}-{options['target']}" if "source" in options else ""
         return Training(
@@ -78,7 +90,7 @@ class Benchmark:
             corpus_record=record,
             recipe=self.recipe,
             overrides=overrides,
-            benchmark=f"{self.name} {direction}".rstrip(),
+            benchmark=f"{name} {direction}".rstrip(),
             decoding=self.decoding,
             compound_split=self.compound_split,
             numbered=True,
@@ -99,7 +111,8 @@ BENCHMARKS = {
             # README of the reference code of Takase et al. 2022, arXiv 2206.00330.
             decoding={"newstest2014": {"lenpen": 0.6}},
             compound_split=True,
+            others=("wmt14_en_de",),
         ),
-        Benchmark("opus100", "OPUS-100", "data_prep.opus100"),
+        Benchmark("opus100", "OPUS-100", "data_prep.opus100", others=("embedded",)),
     )
 }

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from residual_fairseq.connections import REGISTRY
 from residual_fairseq.errors import UsageError
 from residual_fairseq.report import render
 from residual_fairseq.results import read_json, read_runs, write_text
@@ -167,6 +166,8 @@ def overrides(benchmark: Benchmark, args: argparse.Namespace) -> dict[str, Any]:
         values[key] = plain(value)
     recipe = benchmark.values(values)
     gpus = torch.cuda.device_count()
+    if gpus and getattr(args, "at_once", None) not in (None, 1):
+        raise UsageError("--at-once is for a CPU: on GPUs one training runs after the other")
     devices = args.devices or 1
     if devices > max(gpus, 1):
         raise UsageError(f"--devices {devices}: this machine has {gpus or 'no'} GPUs")
@@ -218,16 +219,14 @@ def trainings(
         UsageError: an unknown connection, or an unusable depth or seed.
     """
     connections = words("connections", args.connections)
-    unknown = [name for name in connections if name not in REGISTRY]
-    if unknown:
-        raise UsageError(f"--connections {unknown[0]}: known are {' '.join(sorted(REGISTRY))}")
     try:
-        depths = [depth(text) for text in words("depths", args.depths)]
+        depths = list(dict.fromkeys(depth(text) for text in words("depths", args.depths)))
     except argparse.ArgumentTypeError:
         raise UsageError(f"--depths {args.depths!r}: write them like 6 or 12x6") from None
     seeds = words("seeds", args.seeds)
     if not all(seed.isdecimal() and int(seed) for seed in seeds):
         raise UsageError(f"--seeds {args.seeds!r}: write whole numbers above 0")
+    seeds = list(dict.fromkeys(map(int, seeds)))
     values = overrides(benchmark, args)
     return [
         benchmark.training(
@@ -236,7 +235,7 @@ def trainings(
             folder=out / "runs" / f"{connection}-{layers[0]}x{layers[1]}-seed{seed}",
             corpus=corpus,
             record=record,
-            overrides={**values, "common.seed": int(seed)},
+            overrides={**values, "common.seed": seed},
             comet=args.comet,
         )
         for connection, layers, seed in itertools.product(connections, depths, seeds)
@@ -270,6 +269,8 @@ def main(arguments: list[str] | None = None) -> None:
     args = parse(benchmark, arguments)
     out = Path(os.path.abspath(args.out))
     corpus = Path(os.path.abspath(args.corpus or out / "corpus"))
+    if args.corpus and (args.archive or args.prepare):
+        raise UsageError("--corpus is prepared already: leave --archive and --prepare out")
     prepare = preparation(benchmark, args, corpus)
     if args.dry_run:
         if args.corpus:

@@ -69,6 +69,7 @@ def train(arguments: list[str]) -> None:
         print(shlex.join(training.train_command()), flush=True)
         failure = training.train(commands, describe_machine(1))
         if failure:
+            training.record(commands, describe_machine(1), failure)
             raise UsageError(f"{args.out}: did not train: {failure}")
         print(f"{args.out}: trained, see {training.folder / 'train.log'}")
 
@@ -106,11 +107,13 @@ def evaluate(arguments: list[str]) -> None:
         for test in training.corpus_record["tests"]:
             print(shlex.join(training.generate_command(test, checkpoint)))
         return
-    if not training.log.finished:
+    if not training.log.finished and not training.result:
         raise UsageError(f"{args.run}: training has not come to its end; go on with train.sh")
 
     def step(commands: Commands) -> None:
-        result = training.perform(commands, describe_machine(1))
+        result = training.result
+        if not result or result["status"] != "failed":
+            result = training.perform(commands, describe_machine(1))
         if result["status"] == "failed":
             raise UsageError(f"{args.run}: did not train: {result['reason']}")
         for test, metrics in result["scores"].items():

@@ -281,7 +281,8 @@ class Training:
         if not number:
             best = folder / "checkpoint_best.pt"
             return (best if best.exists() else folder / "checkpoint_last.pt").name, 1
-        if not (folder / "average.pt").exists():
+        average, last = folder / "average.pt", folder / "checkpoint_last.pt"
+        if not average.exists() or average.stat().st_mtime < last.stat().st_mtime:
             # Not in a process of its own: importing fairseq would take longer than averaging.
             residual_average(self.average_command(number)[1:])
         return "average.pt", number
@@ -296,7 +297,9 @@ class Training:
         for test in self.corpus_record["tests"]:
             done = self.generated(test).with_name("done.json")
             command = self.generate_command(test, checkpoint)[3:]
-            if read_json(done) != command:
+            model = self.folder / "checkpoints" / checkpoint
+            stale = done.exists() and done.stat().st_mtime < model.stat().st_mtime
+            if stale or read_json(done) != command:
                 done.parent.mkdir(parents=True, exist_ok=True)
                 todo.append({"command": command, "done": str(done)})
         if todo:
@@ -372,7 +375,19 @@ class Training:
             CommandFailed: one of fairseq's commands failed.
             UsageError: its output cannot be scored.
         """
-        failure = self.train(commands, machine)
+        return self.record(commands, machine, self.train(commands, machine))
+
+    def record(
+        self, commands: Commands, machine: Mapping[str, Any], failure: str | None
+    ) -> dict[str, Any]:
+        """Evaluate a training that has ended, and write its ``result.json``.
+
+        Args:
+            failure: why it has not learned anything, as ``train`` returns it.
+
+        Returns, raises:
+            as ``perform``.
+        """
         tests = self.corpus_record["tests"]
         result: dict[str, Any] = {
             "benchmark": self.benchmark,

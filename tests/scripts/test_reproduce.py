@@ -186,8 +186,8 @@ def test_opus100(tmp_path):
         "opus100",
         archives,
         tmp_path / "out",
-        "--prepare",
-        '--pairs "de fr an" --vocabulary-size 300',
+        *("--prepare", '--pairs "de fr an" --vocabulary-size 300'),
+        *("--set", "task.virtual_epoch_size=null"),
     )
     record = json.loads((tmp_path / "out" / "corpus" / "corpus.json").read_text())
     assert record["options"]["train_only"] == ["an-en"]
@@ -220,6 +220,18 @@ def test_dry_run_shows_every_command(tmp_path, capsys):
     assert "batch: 8,192 tokens per update = 4,096 x 1 CPU x update-freq 2" in shown
 
 
+def test_corpus_of_another_benchmark_is_refused(tmp_path, capsys):
+    record = {"benchmark": "iwslt14", "options": {}, "inputs": {}, "tests": {}}
+    (tmp_path / "corpus.json").write_text(json.dumps(record))
+    with pytest.raises(UsageError, match="prepared for iwslt14, not for multi30k"):
+        dry_run("multi30k", tmp_path, capsys, "--corpus", str(tmp_path))
+
+
+def test_nothing_is_done_twice(tmp_path, capsys):
+    shown = dry_run("multi30k", tmp_path, capsys, "--depths", "4 4x4", "--seeds", "1 01")
+    assert shown.count("# post 4+4 seed 1") == 1 and shown.count("\n# ") == 3
+
+
 def test_batch_is_kept_with_fewer_tokens_at_once(tmp_path, capsys):
     shown = dry_run("multi30k", tmp_path, capsys, "--max-tokens", "512")
     assert "--max-tokens 512 " in shown and "--update-freq 16 " in shown
@@ -230,13 +242,14 @@ def test_batch_is_kept_with_fewer_tokens_at_once(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--connections", "post nosuch"], "--connections nosuch: known are post pre residual"),
+        (["--connections", "post nosuch"], "no connection nosuch: known are post pre residual"),
         (["--depths", "six"], "--depths 'six'"),
         (["--seeds", "0"], "--seeds '0'"),
         (["--devices", "64"], "--devices 64: this machine has"),
         (["--set", "lr"], "--set lr: write SECTION.KEY=VALUE"),
         (["--prepare", "--target ja"], "Multi30k has en with de, fr or cs"),
         (["--corpus", "nowhere"], "--corpus .*nowhere: no corpus.json"),
+        (["--corpus", "some", "--archive", "raw"], "leave --archive and --prepare out"),
     ],
 )
 def test_wrong_use(tmp_path, capsys, arguments, message):
@@ -300,6 +313,7 @@ def test_one_model_for_four_languages(tmp_path):
         + ["--vocabulary-size", "1500", "--out", str(corpus)]
     )
     larger = {
+        "task.virtual_epoch_size": "null",
         "model.encoder.embed_dim": 64,
         "model.encoder.ffn_embed_dim": 128,
         "model.attention_dropout": 0,
