@@ -1,0 +1,90 @@
+"""OPUS-100: which pairs there are, and how they get out of their archives."""
+
+import pytest
+from archives_made import opus100_archives, tar, unpack
+
+from data_prep import opus100
+from data_prep.multilingual import Pairs, directions, shares
+from data_prep.opus100 import PAIRS, TRAIN_ONLY, ZERO_SHOT, choose, extract
+from residual_fairseq.errors import UsageError
+
+CHOSEN = Pairs(("de-en", "en-fr"), ("an-en",), ("de-fr",))
+
+
+def test_the_table_of_pairs():
+    trained = [pair for pair in PAIRS.values() if pair.train]
+    assert len(trained) == 99 and sum(pair.train for pair in trained) == 54_656_433
+    assert TRAIN_ONLY == ["an-en", "dz-en", "en-hy", "en-mn", "en-yo"]
+    assert len(ZERO_SHOT) == 15
+    assert all("-".join(sorted(name.split("-"))) == name for name in PAIRS)
+
+
+def test_choice_of_pairs():
+    everything = choose(None, zero_shot=True)
+    assert [len(names) for names in everything.values()] == [94, 5, 15]
+    assert choose("de fr en-an", True) == {
+        "pairs": ("de-en", "en-fr"),
+        "train_only": ("an-en",),
+        "zero_shot": ("de-fr",),
+    }
+    assert choose("fr-en", True)["pairs"] == ("en-fr",)
+    assert choose("de fr", False)["zero_shot"] == ()
+    for unknown in ("xx", "de-fr", "de-en-fr"):
+        with pytest.raises(UsageError, match=f"--pairs {unknown}"):
+            choose(unknown, True)
+
+
+@pytest.mark.parametrize("form", ["archives", "unpacked", "whole"])
+def test_every_form_of_the_archive_gives_the_same_text(tmp_path, form):
+    made = opus100_archives(lines=20)
+    if form == "archives":
+        unpack(made, tmp_path / "in")
+        archives = sorted((tmp_path / "in").iterdir())
+    else:
+        files = {}
+        for content in made.values():
+            files |= untar(content)
+        if form == "unpacked":
+            archives = [unpack(files, tmp_path / "in")]
+        else:
+            archives = [tmp_path / "whole.tar.gz"]
+            archives[0].write_bytes(tar(files))
+    out = tmp_path / "out"
+    out.mkdir()
+    counts = extract(archives, CHOSEN, out)
+    assert counts["de-en"] == {"train": 20, "valid": 8, "test": 12}
+    assert counts["an-en"] == {"train": 20} and counts["de-fr"] == {"test": 12}
+    assert (out / "de-fr" / "test.fr").read_bytes() == (out / "en-fr" / "test.fr").read_bytes()
+
+
+def untar(content):
+    import io
+    import tarfile
+
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        return {
+            member.name: archive.extractfile(member).read() for member in archive if member.isfile()
+        }
+
+
+def test_unusable_archives_are_named(tmp_path):
+    made = opus100_archives(lines=20)
+    del made["opus-100-corpus-en-fr-v1.0.tar.gz"]
+    unpack(made, tmp_path / "in")
+    archives = sorted((tmp_path / "in").iterdir())
+    with pytest.raises(UsageError, match="has no file opus.en-fr-train.en and 5 others"):
+        extract(archives, CHOSEN, tmp_path)
+    archives[0].write_bytes(archives[0].read_bytes()[:200])
+    with pytest.raises(UsageError, match=f"{archives[0].name}: damaged"):
+        extract(archives, CHOSEN, tmp_path)
+    with pytest.raises(UsageError, match="nowhere: no such file"):
+        opus100.main(["--archive", str(tmp_path / "nowhere"), "--out", str(tmp_path / "o")])
+
+
+def test_small_pairs_have_more_than_their_share_of_the_sample():
+    sizes = {"de-en": 1_000_000, "an-en": 1000}
+    drawn = shares(sizes, 5.0, 20_000)
+    assert drawn["an-en"] == 1000 and 7000 < drawn["de-en"] < 9000
+    drawn = shares(sizes, 1.0, 20_000)
+    assert drawn["an-en"] == 9 and drawn["de-en"] == 9990
+    assert directions("de-en") == "de-en,en-de"
