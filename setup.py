@@ -20,7 +20,8 @@ setup(
         "numpy",
         "PyYAML",
         "sacrebleu>=2.0",
-        "sacremoses",
+        # The first whose punctuation normaliser can do exactly what Moses does.
+        "sacremoses>=0.1.1",
         "sentencepiece",
         "subword-nmt",
         # The first whose weights-only loader is not known to run code (CVE-2025-32434).
