@@ -10,7 +10,7 @@ from typing import Any
 from residual_fairseq.connections import REGISTRY
 from residual_fairseq.errors import UsageError
 from residual_fairseq.recipe import read_recipe
-from scripts.trainings import Training
+from scripts.trainings import Training, unigram_bits
 
 #: What recipes leave open, since the corpus says it.
 LEFT_OPEN = {"task.data": "", "task.langs": "", "task.lang_pairs": ""}
@@ -95,6 +95,7 @@ class Benchmark:
             compound_split=self.compound_split,
             numbered=True,
             comet=comet,
+            unigram_bits=unigram_bits(record),
         )
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Sequence
 
@@ -31,7 +32,7 @@ class Commands:
     def __init__(self, environment: dict[str, str], lock: int) -> None:
         self._environment = {**os.environ, **environment}
         self._lock = lock
-        self._mutex = threading.Lock()
+        self._mutex = threading.Condition()
         self._running: set[subprocess.Popen] = set()
         self._stopped = False
 
@@ -63,6 +64,7 @@ class Commands:
         status = process.returncode = os.waitstatus_to_exitcode(waited)
         with self._mutex:
             self._running.remove(process)
+            self._mutex.notify_all()
             if self._stopped:
                 raise Stopped
         if status < 0:
@@ -76,14 +78,13 @@ class Commands:
         """End what is running, and start nothing any more."""
         with self._mutex:
             self._stopped = True
-            running = set(self._running)
-        for process in running:
-            process.terminate()
-        for process in running:
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            # Not by Popen's own methods: they would collect the status that `call` waits for.
+            for sent in (signal.SIGTERM, signal.SIGKILL):
+                for process in self._running:
+                    with suppress(ProcessLookupError):
+                        os.kill(process.pid, sent)
+                if self._mutex.wait_for(lambda: not self._running, timeout=10):
+                    break
 
 
 def last_line(log: Path) -> str:

@@ -123,9 +123,10 @@ def show(
     }
     print()
     print(comparison(list(results.values()), failures))
-    if not results:
+    scored = [folder for folder, result in results.items() if "bleu" in result]
+    if not scored:
         return
-    best = max(results, key=lambda folder: results[folder]["bleu"])
+    best = max(scored, key=lambda folder: results[folder]["bleu"])
     source, target = record["options"]["source"], record["options"]["target"]
     print(f"\nFrom the test set, translated by {name_of(results[best])}:")
     print(

@@ -80,6 +80,8 @@ class Training:
         compound_split: score with compounds split, too.
         numbered: say the seed in the name.
         comet: a model of COMET on this machine to score with, too.
+        unigram_bits: a training whose validation loss is no lower counts as failed; None: none
+            does for its loss.
     """
 
     connection: str
@@ -95,6 +97,7 @@ class Training:
     compound_split: bool = False
     numbered: bool = False
     comet: Path | None = None
+    unigram_bits: float | None = None
 
     @property
     def name(self) -> str:
@@ -262,7 +265,7 @@ class Training:
             write_json(
                 self.folder / "training.json", {"machine": machine, "peak_memory_bytes": memory}
             )
-        return diverged(self.log, unigram_bits(self.corpus_record))
+        return diverged(self.log, self.unigram_bits)
 
     def average(self) -> tuple[str, int]:
         """Average the checkpoints that the recipe keeps for it, unless that is done.
@@ -446,6 +449,8 @@ def unigram_bits(record: Mapping[str, Any]) -> float | None:
     Returns:
         bits per unit; None if the corpus says nothing.
     """
+    if "counts" not in record:
+        return None
     counts = record["counts"]["binarise"]
     target = record["options"].get("target")
     if target:

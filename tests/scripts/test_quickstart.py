@@ -96,12 +96,12 @@ def test_from_text_to_table_and_back_again(text, tmp_path):
     assert str(out / "learning-curves.png") in first.stdout
     assert "--updates 4" in picture.text["Command"]
 
-    logs = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/*.log")}
+    logs = {path: path.stat().st_mtime_ns for path in out.glob("runs/**/*.log")}
     assert len(logs) == 4
     second = quickstart(*options, "--connections", "residual post", "--updates", 4)
     assert second.returncode == 0, second.stderr[-2000:]
     assert second.stdout.count("reused") >= 3
-    assert {path: path.stat().st_mtime_ns for path in out.glob("runs/*/*.log")} == logs
+    assert {path: path.stat().st_mtime_ns for path in out.glob("runs/**/*.log")} == logs
     table = first.stdout[first.stdout.index("\nconnection ") : first.stdout.index("sacreBLEU:")]
     assert table in second.stdout
 
@@ -133,7 +133,7 @@ def test_one_at_a_time(text, tmp_path):
 def test_interrupted_training_goes_on(text, tmp_path):
     out = tmp_path / "out"
     command = ["--data", text, "--source", "de", "--target", "en", "--out", out]
-    command += ["--layers", 1, "--connections", "pre", "--updates", 300]
+    command += ["--layers", 1, "--connections", "pre", "--updates", 1500]
     process = subprocess.Popen(
         [sys.executable, SCRIPT, *map(str, command)],
         env=ENVIRONMENT,
@@ -157,7 +157,7 @@ def test_interrupted_training_goes_on(text, tmp_path):
     again = quickstart(*command)
     assert again.returncode == 0, again.stderr[-2000:]
     result = json.loads((run / "result.json").read_text())
-    assert result["updates"] == 300
-    assert [int(update) for update in result["valid_loss_bits"]] == [*range(30, 301, 30)]
+    assert result["updates"] == 1500
+    assert [int(update) for update in result["valid_loss_bits"]] == [*range(150, 1501, 150)]
     log = (run / "train.log").read_text()
     assert "Loaded checkpoint" in log and log.count("done training in") == 1
