@@ -242,14 +242,17 @@ class _Download:
             raise self.disk_full(length - start)
         done = start
         try:
-            with open(self.part, "ab" if start else "wb", buffering=0) as file, tqdm(
-                desc=self.source.name,
-                total=length,
-                initial=start,
-                unit="B",
-                unit_scale=True,
-                disable=None,
-            ) as bar:
+            with (
+                open(self.part, "ab" if start else "wb", buffering=0) as file,
+                tqdm(
+                    desc=self.source.name,
+                    total=length,
+                    initial=start,
+                    unit="B",
+                    unit_scale=True,
+                    disable=None,
+                ) as bar,
+            ):
                 write_json(self.state, now)
                 while block:
                     rest = memoryview(block)

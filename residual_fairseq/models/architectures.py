@@ -1,13 +1,18 @@
 """Named architectures: the sizes that ``--arch`` stands for; every flag overrides its value."""
 
+import importlib.util
+import logging
 from argparse import Namespace
 
+import torch
 from fairseq.models import register_model_architecture
 from fairseq.models.transformer.transformer_legacy import base_architecture
 from omegaconf import OmegaConf
 
 from .config import NESTED, flatten
 from .residual_transformer import NAME
+
+logger = logging.getLogger(__name__)
 
 #: width, feed-forward width, heads, layers of each stack; and what else a name stands for.
 SIZES = {
@@ -49,6 +54,23 @@ def defaults(name: str) -> dict:
     }
 
 
+def fit_precision(args) -> None:
+    """Makes ``--bf16`` and ``--fp16`` train on the machine at hand.
+
+    fairseq takes ``--bf16`` for a TPU, where it needs torch_xla, be there a GPU or not; and it puts
+    the gradients of ``--fp16`` into one tensor on a GPU, unless told not to, on a CPU too.
+
+    Args:
+        args: the flags of a command, changed in place.
+    """
+    for_tpu = getattr(args, "bf16", False) and getattr(args, "tpu", False)
+    if for_tpu and importlib.util.find_spec("torch_xla") is None:
+        logger.info("--bf16 is not for a TPU here, since torch_xla is not installed")
+        args.tpu = False
+    if getattr(args, "fp16", False) and not torch.cuda.is_available():
+        args.fp16_no_flatten_grads = True
+
+
 def register(name: str) -> None:
     """Makes ``--arch NAME`` known to fairseq."""
 
@@ -60,6 +82,7 @@ def register(name: str) -> None:
         for key, value in defaults(name).items():
             setattr(filled, key, getattr(filled, key, value))
         base_architecture(filled)
+        fit_precision(filled)
         if filled is not args:
             for key in NESTED:
                 args.pop(key, None)

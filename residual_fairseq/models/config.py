@@ -17,6 +17,8 @@ NESTED = ("encoder", "decoder", "quant_noise")
 REFUSED = {
     "offload_activations": (False, "is not supported: use --checkpoint-activations"),
     "base_layers": (0, "is not supported: a BASE layer carries no stream"),
+    "base_sublayers": (1, "is not supported: a BASE layer carries no stream"),
+    "base_shuffle": (1, "is not supported: a BASE layer carries no stream"),
     "char_inputs": (False, "is not supported"),
     "adaptive_input": (False, "is not supported: it is for language models"),
     "tie_adaptive_weights": (False, "is not supported: it needs --adaptive-input"),
@@ -54,16 +56,33 @@ def config_class():
 
     Made anew at each call, since a plugin may register a scheme at any time.
     """
-    options = dict.fromkeys(connection.Options for connection in REGISTRY.values())
-    owners: dict = {entry.name: BaseConfig for entry in fields(BaseConfig)}
-    for scheme in options:
-        for name in scheme.__annotations__:
-            if owners.setdefault(name, scheme) is not scheme:
-                raise UsageError(
-                    f"{scheme.__module__}: Options.{name} is the name of another option: "
-                    "choose another one"
-                )
-    return dataclass(type("ResidualTransformerConfig", (*options, BaseConfig), {}))
+    owners_of_options()
+    return dataclass(type("ResidualTransformerConfig", (*option_classes(), BaseConfig), {}))
+
+
+def option_classes() -> list:
+    """The `Options` of the registered schemes, each once, those that extend others first."""
+    known = dict.fromkeys(connection.Options for connection in REGISTRY.values())
+    return sorted(known, key=lambda scheme: -len(scheme.__mro__))
+
+
+def owners_of_options() -> dict:
+    """The class that defines each option of a scheme, by the option's name.
+
+    Raises:
+        UsageError: two classes define an option of that name, or `BaseConfig` has it too.
+    """
+    taken = {entry.name for entry in fields(BaseConfig)}
+    owners: dict = {}
+    for scheme in option_classes():
+        for owner in scheme.__mro__:
+            for name in vars(owner).get("__annotations__", {}):
+                if name in taken or owners.setdefault(name, owner) is not owner:
+                    raise UsageError(
+                        f"{owner.__module__}: Options.{name} is the name of another option: "
+                        "choose another one"
+                    )
+    return owners
 
 
 def flatten(cfg) -> dict:
@@ -138,14 +157,13 @@ def check(cfg) -> None:
                 f"--{side}-xformers-att-config is not supported: "
                 "attention takes PyTorch's own fused kernels"
             )
-    for scheme in {known.Options for known in REGISTRY.values()}:
-        if issubclass(connection.Options, scheme):
-            continue
-        for entry in fields(scheme):
-            if getattr(cfg, entry.name) != entry.default:
-                refuse_for_connection(
-                    entry.name, cfg, lambda known, scheme=scheme: issubclass(known.Options, scheme)
-                )
+    defaults = type(cfg)()
+    for name, owner in owners_of_options().items():
+        unused = not issubclass(connection.Options, owner)
+        if unused and getattr(cfg, name) != getattr(defaults, name):
+            refuse_for_connection(
+                name, cfg, lambda known, owner=owner: issubclass(known.Options, owner)
+            )
     for name, (without_effect, why) in REFUSED.items():
         if getattr(cfg, name) != without_effect:
             raise UsageError(f"--{name.replace('_', '-')} {why}")

@@ -1,15 +1,15 @@
 """The decoder: fairseq's embeddings, output layer and interface around a stack of our layers."""
 
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import torch
-from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor
 
+from ..errors import UsageError
 from ..modules import DecoderLayer
 from ..modules.masks import causal_mask, token_mask
-from .encoder import rename_closing_norm
+from .encoder import rename_closing_norm, wrap_layer
 from .places import connection_of_ends, connections_of_layer
 
 
@@ -41,7 +41,7 @@ class ResidualTransformerDecoder(TransformerDecoderBase):
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         layer = DecoderLayer(cfg, connections_of_layer(cfg, "decoder", self._layers_built))
         self._layers_built += 1
-        return fsdp_wrap(layer, min_num_params=cfg.min_params_to_wrap)
+        return wrap_layer(layer, cfg)
 
     def extract_features_scriptable(
         self,
@@ -157,6 +157,23 @@ class ResidualTransformerDecoder(TransformerDecoderBase):
             earlier = causal_mask(T, S, padding.device)
             mask = earlier if mask is None else mask & earlier
         return mask
+
+    def get_normalized_probs(
+        self,
+        net_output: Tuple[Tensor, Optional[Dict[str, List[Optional[Tensor]]]]],
+        log_probs: bool,
+        sample: Optional[Dict[str, Tensor]] = None,
+    ):
+        """(Log-)probabilities of the words, as fairseq's decoder returns them.
+
+        Raises:
+            UsageError: a criterion asks an adaptive softmax for them in training; fairseq computes
+                them in place, which leaves no gradient.
+        """
+        if not torch.jit.is_scripting():
+            if self.adaptive_softmax is not None and self.training and torch.is_grad_enabled():
+                raise UsageError("--adaptive-softmax-cutoff needs --criterion adaptive_loss")
+        return self.get_normalized_probs_scriptable(net_output, log_probs, sample)
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str):
         """Gives weights under fairseq's names their names here."""

@@ -5,7 +5,7 @@ from typing import Dict, List, Optional
 import torch
 from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerEncoderBase
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..modules import EncoderLayer
 from ..modules.masks import token_mask
@@ -35,7 +35,7 @@ class ResidualTransformerEncoder(TransformerEncoderBase):
     def build_encoder_layer(self, cfg):
         layer = EncoderLayer(cfg, connections_of_layer(cfg, "encoder", self._layers_built))
         self._layers_built += 1
-        return fsdp_wrap(layer, min_num_params=cfg.min_params_to_wrap)
+        return wrap_layer(layer, cfg)
 
     def forward_scriptable(
         self,
@@ -91,6 +91,12 @@ class ResidualTransformerEncoder(TransformerEncoderBase):
         state_dict = super().upgrade_state_dict_named(state_dict, name)
         rename_closing_norm(state_dict, name)
         return state_dict
+
+
+def wrap_layer(layer: nn.Module, cfg) -> nn.Module:
+    """The layer as ``--ddp-backend fully_sharded`` wants it: a checkpointed one always wrapped."""
+    least = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+    return fsdp_wrap(layer, min_num_params=least)
 
 
 def rename_closing_norm(state_dict: Dict[str, Tensor], name: str) -> None:

@@ -38,9 +38,7 @@ class ResidualTransformerModel(TransformerModelBase):
     @classmethod
     def add_args(cls, parser):
         """Adds the flags of this model and of every registered connection."""
-        gen_parser_from_dataclass(
-            parser, config_class()(), delete_default=True, with_prefix=""
-        )
+        gen_parser_from_dataclass(parser, config_class()(), delete_default=True, with_prefix="")
 
     @classmethod
     def build_model(cls, args, task):

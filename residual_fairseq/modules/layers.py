@@ -171,9 +171,7 @@ class DecoderLayer(Layer):
             return self.sublayers(
                 stream, encoder_out, encoder_mask, mask, causal, incremental_state, need_attn
             )
-        elif (
-            self.checkpoint_activations and torch.is_grad_enabled() and incremental_state is None
-        ):
+        elif self.checkpoint_activations and torch.is_grad_enabled() and incremental_state is None:
             return checkpoint(
                 self.sublayers,
                 stream,

@@ -15,7 +15,7 @@ AS_MOSES = [
     ("de", "1\xa0000 und 5\xa0% : ( a ) ;", "1,000 und 5%: (a);"),
     ("de", "‚so‘ – er — sie", "'so' - er - sie"),
     ("de", "«\xa0Gut\xa0» oder »gut«", '"Gut" oder "gut"'),
-    ("en", "“Yes”, she said… it’s the boys’ `own´", '"Yes," she said... it\'s the boys" \'own\''),
+    ("en", "“Yes”, she said… it’s the boys’ `own´", "\"Yes,\" she said... it's the boys\" 'own'"),
     ("en", "1\xa0000 at 5\xa0ºC, nº\xa05,\xa0ok", "1.000 at 5 ºC, nº 5, ok"),
     ("en", "''quoted'' a(b)c , ( d ) .", '" quoted " a (b) c , (d).'),
     ("en", "a  b\r", "a b"),

@@ -89,9 +89,7 @@ def test_the_number_of_processes_does_not_matter(archives, out):
 
 def test_the_other_version_of_news_commentary(archives, out):
     counts = extract([archives], out, news_commentary="v12")
-    assert counts["pairs"] == {
-        name.replace("v9", "v12"): count for name, count in PAIRS.items()
-    }
+    assert counts["pairs"] == {name.replace("v9", "v12"): count for name, count in PAIRS.items()}
     changed = {name for name, digest in sums(out).items() if digest != SHA256[name]}
     assert changed == {"train.en", "train.de"}
     assert sources("v12")[2].name == "training-parallel-nc-v12.tgz"

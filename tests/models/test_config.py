@@ -1,8 +1,10 @@
 """Flags and YAML give the same model; what means nothing is refused in one line."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import List
 
 import pytest
+import torch
 import toy
 from fairseq import options
 from fairseq.models import build_model
@@ -28,6 +30,21 @@ def from_yaml(text):
 
 def shapes(model):
     return {name: tuple(value.shape) for name, value in model.state_dict().items()}
+
+
+def test_half_precision_is_for_the_machine_at_hand(monkeypatch):
+    """fairseq would look for a TPU, and for a GPU."""
+
+    def parse(*flags):
+        command = ["data", "--arch", "residual_transformer_tiny", *flags]
+        return options.parse_args_and_arch(options.get_training_parser(), command)
+
+    assert not parse("--bf16").tpu
+    for gpu in (True, False):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda gpu=gpu: gpu)
+        assert parse("--fp16").fp16_no_flatten_grads is not gpu
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    assert parse("--bf16").tpu
 
 
 @pytest.mark.parametrize(
@@ -88,6 +105,8 @@ def test_a_width_for_the_encoder_is_one_for_the_decoder():
         ({"decoder_xformers_att_config": "{}"}, "--decoder-xformers-att-config"),
         ({"offload_activations": True}, "--checkpoint-activations"),
         ({"base_layers": 1}, "--base-layers"),
+        ({"base_sublayers": 2}, "--base-sublayers"),
+        ({"base_shuffle": 0}, "--base-shuffle"),
         ({"char_inputs": True}, "--char-inputs"),
         ({"scale_resids": True}, "--scale-resids .* only for: post, pre"),
         ({"no_decoder_final_norm": True}, "--no-decoder-final-norm .* only for: pre"),
@@ -158,6 +177,34 @@ def test_a_flag_belongs_to_one_owner(monkeypatch):
     monkeypatch.setitem(REGISTRY, "greedy", Greedy)
     with pytest.raises(UsageError, match="Options.dropout is the name of another option"):
         config_class()
+
+
+def test_options_may_extend_others_and_have_mutable_defaults(monkeypatch):
+    @dataclass
+    class Options(REGISTRY["residual"].Options):
+        stream_widths: List[int] = field(default_factory=lambda: [1])
+
+    class Extended(REGISTRY["residual"]):
+        pass
+
+    Extended.Options = Options
+    monkeypatch.setitem(REGISTRY, "extended", Extended)
+    assert toy.model("extended", residual_stream_scale=0.5).encoder.connection.s == 0.5
+    assert toy.model("residual").cfg.stream_widths == [1]
+    with pytest.raises(UsageError, match="--stream-widths .*only for: extended"):
+        toy.model("residual", stream_widths=[2])
+    with pytest.raises(UsageError, match="--residual-stream-scale .*only for: extended, residual"):
+        toy.model("post", residual_stream_scale=0.5)
+
+
+def test_errors_of_a_connection_are_not_taken_for_wrong_use(monkeypatch):
+    class Faulty(REGISTRY["pre"]):
+        def __init__(self, place, options):
+            raise ValueError("not enough values to unpack")
+
+    monkeypatch.setitem(REGISTRY, "faulty", Faulty)
+    with pytest.raises(ValueError, match="not enough values"):
+        toy.model("faulty")
 
 
 def test_layers_to_keep_as_a_flag():

@@ -83,7 +83,7 @@ def test_beam_search_scores_are_those_of_one_pass(connection):
                 inputs = torch.cat([torch.tensor([EOS]), tokens[:-1]])[None]
                 logits = model(source, torch.tensor([source.size(1)]), inputs)[0]
                 scores = logits.log_softmax(-1)[0, range(len(tokens)), tokens]
-                assert (scores - hypothesis["positional_scores"]).abs().max() < 1e-4
+                assert (scores - hypothesis["positional_scores"]).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("connection", toy.CONNECTIONS)

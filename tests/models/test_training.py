@@ -8,6 +8,7 @@ import toy
 from torch import nn
 
 from residual_fairseq import ResidualTransformerModel
+from residual_fairseq.errors import UsageError
 
 
 def gradients(model, batch, seed=4):
@@ -117,6 +118,37 @@ def test_cross_attention_weights_for_a_criterion_that_trains_alignments():
     assert attn.shape == (*toy.batch()["prev_output_tokens"].shape, sources.size(1))
     assert attn.requires_grad and torch.allclose(attn.sum(-1), torch.ones(()))
     assert toy.model().train()(**toy.batch())[1]["attn"] == [None]
+
+
+def test_adaptive_softmax_with_a_criterion_that_cannot_train_it():
+    flags = {"adaptive_softmax_cutoff": "10,20", "share_all_embeddings": False}
+    model = toy.model(**flags)
+    sample = {"target": toy.batch()["prev_output_tokens"]}
+    # In evaluation, or without gradients, all words have probabilities.
+    words = model.get_normalized_probs(model(**toy.batch()), log_probs=False)
+    assert torch.allclose(words.sum(-1), torch.ones(()), atol=1e-5)
+    output = model.train()(**toy.batch())
+    with torch.no_grad():
+        model.get_normalized_probs(output, log_probs=True, sample=sample)
+    with pytest.raises(UsageError, match="--criterion adaptive_loss"):
+        model.get_normalized_probs(output, log_probs=True, sample=sample)
+
+
+@pytest.mark.parametrize(
+    ("flags", "least"),
+    [({"min_params_to_wrap": 7}, 7), ({"checkpoint_activations": True}, 0)],
+    ids=str,
+)
+def test_layers_are_wrapped_for_sharding(monkeypatch, flags, least):
+    asked = []
+
+    def fsdp_wrap(layer, min_num_params):
+        asked.append((type(layer).__name__, min_num_params))
+        return layer
+
+    monkeypatch.setattr("residual_fairseq.models.encoder.fsdp_wrap", fsdp_wrap)
+    toy.model(**flags)
+    assert asked == [("EncoderLayer", least)] * 2 + [("DecoderLayer", least)] * 2
 
 
 @pytest.mark.parametrize("layer", ["Encoder", "Decoder"])
