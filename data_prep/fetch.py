@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import NamedTuple
@@ -48,6 +49,30 @@ class Source(NamedTuple):
 def facts(path: Path) -> dict:
     """What tells a file from others: its "bytes" and "sha256"."""
     return {"bytes": path.stat().st_size, "sha256": sha256(path)}
+
+
+def obtain(archive: Path | None, sources: Sequence[Source], downloads: Path) -> list[Path]:
+    """What to read a corpus from: a file or folder of the user's, otherwise downloads.
+
+    A given file that has the name of a published one but is another is used all the same, with a
+    warning: it may be packed anew, or cut short.
+
+    Args:
+        archive: what ``--archive`` was given, if it was.
+        sources: the files to download.
+        downloads: where to put them.
+
+    Raises:
+        UsageError: as ``fetch``.
+    """
+    if archive is None:
+        return [fetch(source, downloads) for source in sources]
+    for source in sources:
+        path = archive / source.name if archive.is_dir() else archive
+        wrong = find_fault(path, source) if path.name == source.name and path.is_file() else None
+        if wrong:
+            print(f"WARNING: {path} {wrong}", file=sys.stderr)
+    return [archive]
 
 
 def fetch(source: Source, folder: Path) -> Path:

@@ -27,7 +27,7 @@ from typing import Any
 
 from data_prep import command
 from data_prep.archives import Archive, zip_lines
-from data_prep.fetch import Source, fetch
+from data_prep.fetch import Source, obtain
 from data_prep.options import Options
 from data_prep.pipeline import Text, describe, plan_of, prepare
 from data_prep.published import Published, compare
@@ -291,7 +291,7 @@ def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     args = parse(arguments)
     options = read_options(args)
-    archives = [args.archive] if args.archive else [fetch(SOURCES[0], args.downloads)]
+    archives = obtain(args.archive, SOURCES, args.downloads)
     extraction = {"keep_credits": not args.no_credits, "keep_entities": not args.no_entities}
     text = Text(
         inputs(archives),

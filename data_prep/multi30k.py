@@ -13,7 +13,7 @@ from pathlib import Path
 
 from data_prep import command
 from data_prep.archives import Archive
-from data_prep.fetch import Source, fetch
+from data_prep.fetch import Source, obtain
 from data_prep.options import Options
 from data_prep.pipeline import Text, describe, plan_of, prepare
 from data_prep.published import Published, compare
@@ -56,6 +56,12 @@ PUBLISHED = {
     "pairs of testcoco": Published(461, _REPOSITORY),
     "tokens of test2016.de": Published(12103, "Revisit-MMT"),
 }
+
+
+def source_of(file: str) -> Source:
+    """A file of the repository."""
+    checksum = f"sha256:{CHECKSUMS[file]}" if file in CHECKSUMS else None
+    return Source(file, tuple(f"{base}/{file}" for base in ADDRESSES), checksum)
 
 
 def extract(archive: Archive, options: Options, out: Path) -> dict:
@@ -169,16 +175,10 @@ def main(arguments: list[str] | None = None) -> None:
     args = parse(arguments)
     options = read_options(args)
     names = [f"{FILES[split]}.{lang}" for split in options.given for lang in options.languages]
-    if args.archive:
-        archive = Archive([args.archive])
-        names = [name if archive.holds(name) else f"{name}.gz" for name in names]
-    else:
-        names = [f"{name}.gz" for name in names]
-        folder = args.downloads / "multi30k"
-        for name in names:
-            checksum = f"sha256:{CHECKSUMS[name]}" if name in CHECKSUMS else None
-            fetch(Source(name, tuple(f"{base}/{name}" for base in ADDRESSES), checksum), folder)
-        archive = Archive([folder])
+    folder = args.downloads / "multi30k"
+    obtain(args.archive, [source_of(f"{name}.gz") for name in names], folder)
+    archive = Archive([args.archive or folder])
+    names = [name if args.archive and archive.holds(name) else f"{name}.gz" for name in names]
     text = Text(
         archive.facts(names), lambda out: extract(archive, options, out), benchmark="multi30k"
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from data_prep import command
 from data_prep.archives import Archive
-from data_prep.fetch import Source, facts, fetch
+from data_prep.fetch import Source, facts, obtain
 from data_prep.multilingual import Pairs, describe, plan_of, prepare
 from data_prep.pipeline import Text
 from data_prep.published import Published, compare
@@ -209,21 +209,20 @@ def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     args = parse(arguments)
     pairs = read_options(args)
+    if args.archive and not args.archive.exists():
+        raise UsageError(f"--archive {args.archive}: no such file or folder")
+    sources = {source_of(pair).name: source_of(pair) for pair in pairs.all}
+    archives = obtain(args.archive, list(sources.values()), args.downloads / "opus100")
     if args.archive:
-        if not args.archive.exists():
-            raise UsageError(f"--archive {args.archive}: no such file or folder")
-        archives = [args.archive]
         if args.archive.is_dir():
             # A folder may hold archives, and what was unpacked.
             archives += sorted(args.archive.glob("*.tar.gz"))
             used = sorted(path for path in args.archive.rglob("*") if path.is_file())
-            names = {source_of(pair).name for pair in pairs.all} | set(wanted_files(pairs))
+            names = {*sources, *wanted_files(pairs)}
             inputs = {path.name: facts(path) for path in used if path.name in names}
         else:
             inputs = {args.archive.name: facts(args.archive)}
     else:
-        sources = {source_of(pair).name: source_of(pair) for pair in pairs.all}
-        archives = [fetch(source, args.downloads / "opus100") for source in sources.values()]
         inputs = {path.name: facts(path) for path in archives}
     text = Text(inputs, lambda out: extract(archives, pairs, out), benchmark="opus100")
     record = prepare(text, pairs, args.out, args.workers)

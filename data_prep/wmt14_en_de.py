@@ -20,7 +20,7 @@ from pathlib import Path
 
 from data_prep import command
 from data_prep.archives import Archive, zip_lines
-from data_prep.fetch import Source, fetch
+from data_prep.fetch import Source, obtain
 from data_prep.options import Options
 from data_prep.parallel import map_lines
 from data_prep.pipeline import Text, describe, plan_of, prepare
@@ -269,10 +269,7 @@ def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     args = parse(arguments)
     version = args.news_commentary
-    if args.archive:
-        archives = [args.archive]
-    else:
-        archives = [fetch(source, args.downloads) for source in sources(version)]
+    archives = obtain(args.archive, sources(version), args.downloads)
     text = Text(
         inputs(archives, version),
         lambda out: extract(archives, out, version, workers=args.workers),

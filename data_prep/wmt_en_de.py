@@ -14,7 +14,7 @@ from pathlib import Path
 
 from data_prep import command
 from data_prep.archives import Archive, zip_lines
-from data_prep.fetch import Source, fetch
+from data_prep.fetch import Source, obtain
 from data_prep.options import Options
 from data_prep.pipeline import Text, describe, plan_of, prepare
 from data_prep.published import Published, compare
@@ -156,7 +156,7 @@ def plan(arguments: list[str]) -> dict:
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     args = parse(arguments)
-    archives = [args.archive] if args.archive else [fetch(SOURCES[0], args.downloads)]
+    archives = obtain(args.archive, SOURCES, args.downloads)
     text = Text(inputs(archives), lambda out: extract(archives, out), benchmark="wmt_en_de")
     record = prepare(text, read_options(args), args.out, args.workers)
     print(describe(record))

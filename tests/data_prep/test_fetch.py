@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import socket
 from collections import namedtuple
 
@@ -13,7 +14,7 @@ import pytest
 from web_server import Page, serve
 
 from data_prep import fetch as module
-from data_prep.fetch import Source, facts, fetch
+from data_prep.fetch import Source, facts, fetch, obtain
 from residual_fairseq.errors import UsageError
 
 # Many blocks, and no two parts of it alike.
@@ -51,6 +52,22 @@ def test_a_file_is_downloaded_once(server, tmp_path):
     assert fetch(wanted, path.parent) == path
     assert server.requests == [("text.tgz", "")]
     assert names(path.parent) == ["text.tgz"]
+
+
+@pytest.mark.parametrize("given", ["text.tgz", "."])
+def test_a_given_file_that_differs_from_the_published_is_used_with_a_warning(
+    server, tmp_path, capsys, given
+):
+    wanted = [source(server, checksum=f"sha256:{SHA256}")]
+    (tmp_path / "text.tgz").write_bytes(BODY)
+    assert obtain(tmp_path / given, wanted, tmp_path) == [tmp_path / given]
+    assert not capsys.readouterr().err
+    (tmp_path / "text.tgz").write_bytes(BODY[1:])
+    assert obtain(tmp_path / given, wanted, tmp_path) == [tmp_path / given]
+    warning = rf"WARNING: .*text\.tgz has sha256 [0-9a-f]+ where {SHA256} is published\n"
+    assert re.fullmatch(warning, capsys.readouterr().err)
+    assert not server.requests
+    assert obtain(None, wanted, tmp_path / "new") == [tmp_path / "new" / "text.tgz"]
 
 
 def test_md5_is_known_too(server, tmp_path):
