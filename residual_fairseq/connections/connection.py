@@ -45,11 +45,35 @@ class Place:
         return self.encoder_layers if self.stack == "encoder" else self.decoder_layers
 
 
+@dataclass(frozen=True)
+class Inside:
+    """What a scheme wants inside the sublayer at its place; the layer builds it.
+
+    Attributes:
+        head_scale: a learned scalar for each head, initially 1, on the ``"context"``, before the
+            output projection, or on slices of C / H features of the ``"output"``; None: without.
+        context_norm: LayerNorm of width C on the attention's context, before the projection.
+        output_norm: LayerNorm of width C after the output projection.
+        hidden_norm: LayerNorm within the feed-forward sublayer, after its activation.
+        adds_scores: the attention adds the scores that the connection hands it to its own, before
+            the mask and the softmax, and hands the sum back.
+        score_divisor: what the sum of scores is divided by for the softmax.
+    """
+
+    head_scale: Optional[str] = None
+    context_norm: bool = False
+    output_norm: bool = False
+    hidden_norm: bool = False
+    adds_scores: bool = False
+    score_divisor: float = 1.0
+
+
 class Connection(nn.Module):
     """How a stack carries its residual stream: open, read, write, close.
 
     The stream is a list of tensors of shape ``(T, B, C)``; its first is the main stream, which
-    analyses look at. For a sublayer f at this place a layer computes
+    analyses look at (what is handed from attention to attention comes after these tensors). For a
+    sublayer f at this place a layer computes
     ``stream = write(stream, f(read(stream)))``, dropout counted as part of f. The four verbs
     return new lists and never change a tensor of the stream in place: a checkpointed layer runs
     again over the same stream in the backward pass.
@@ -58,6 +82,13 @@ class Connection(nn.Module):
     ends of each stack, and may have other parameters at the ends than at a sublayer. A parameter
     of a LayerNorm that fairseq's transformer also has is named ``layer_norm``, so that weights
     saved under fairseq's names load.
+
+    Besides the four verbs a scheme may say how its weights start (`initialise`), what stands
+    within a sublayer (`inside`), what the sublayers of a layer share (`share`), what an attention
+    hands to the next (`scores`, `hand_on`) and what it measures before training (`unprofiled`,
+    `profiling`). One that depends on the number of updates has a method
+    ``set_num_updates(num_updates)``, which fairseq calls before each update; it is to have no
+    effect in evaluation mode.
 
     Args:
         place: where this connection sits.
@@ -71,8 +102,42 @@ class Connection(nn.Module):
     #: fairseq's flags that touch the residual stream itself and that this scheme gives a meaning.
     supported_flags = frozenset()
 
+    #: Set while the model measures, in a pass before its first update.
+    profiling = False
+
     def __init__(self, place: Place, options) -> None:
         super().__init__()
+        self.inside = Inside()
+
+    def initialise(self, weights: Dict[str, Tensor]) -> None:
+        """Changes initial weights in place; called once, without gradient, when they are built.
+
+        Args:
+            weights: of the sublayer at this place, initialised as fairseq does: ``q_proj``,
+                ``k_proj``, ``v_proj`` and ``out_proj`` of an attention, ``fc1`` and ``fc2`` of
+                feed-forward. At the ends of a stack ``embed_tokens``, its embedding; a shared one
+                is given to the encoder alone.
+        """
+
+    @classmethod
+    def share(cls, layer: List["Connection"]) -> None:
+        """Lets the connections of a layer's sublayers share parameters."""
+
+    def unprofiled(self) -> bool:
+        """Whether something is to be measured before the first update.
+
+        If so, the model makes one more pass over the first batch: in training mode, without
+        gradient, with `profiling` set.
+        """
+        return False
+
+    def scores(self, stream: List[Tensor]) -> Optional[Tensor]:
+        """What the attention at this place adds to its own scores, ``(B, H, T, S)``."""
+        return None
+
+    def hand_on(self, stream: List[Tensor], scores: Tensor) -> List[Tensor]:
+        """The stream with what the attention at this place hands to the next of its kind."""
+        return stream
 
     def open(self, x: Tensor) -> List[Tensor]:
         """The stream at the bottom of a stack, from the embeddings x ``(T, B, C)``."""

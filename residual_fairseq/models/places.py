@@ -13,10 +13,12 @@ def connections_of_layer(cfg, stack: str, layer: int) -> Dict[str, Connection]:
         stack: ``"encoder"`` or ``"decoder"``.
         layer: the layer's index within its stack, from 0.
     """
-    return {
+    connections = {
         sublayer: connection_at(cfg, stack, sublayer, index, layer)
         for index, sublayer in enumerate(sublayers(cfg, stack))
     }
+    REGISTRY[cfg.residual_connection].share(list(connections.values()))
+    return connections
 
 
 def connection_of_ends(cfg, stack: str) -> Connection:

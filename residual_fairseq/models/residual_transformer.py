@@ -1,12 +1,14 @@
 """The model that ``--arch residual_transformer`` builds."""
 
 import logging
+from typing import Optional
 
 import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerModelBase
 
+from ..connections import Connection
 from ..errors import UsageError
 from .config import config_class, read
 from .decoder import ResidualTransformerDecoder
@@ -34,6 +36,66 @@ class ResidualTransformerModel(TransformerModelBase):
     def __init__(self, cfg, encoder, decoder):
         super().__init__(cfg, encoder, decoder)
         self.register_buffer("residual_connection", encode_name(cfg.residual_connection))
+        self.initialise_embeddings()
+        self.profiled = False
+
+    @torch.no_grad()
+    def initialise_embeddings(self) -> None:
+        """Lets the connections change the initial embeddings, a shared one once."""
+        tables = []
+        for stack in (self.encoder, self.decoder):
+            if not any(stack.embed_tokens is table for table in tables):
+                tables.append(stack.embed_tokens)
+                stack.connection.initialise({"embed_tokens": stack.embed_tokens.weight})
+
+    def forward(
+        self,
+        src_tokens,
+        src_lengths,
+        prev_output_tokens,
+        return_all_hiddens: bool = True,
+        features_only: bool = False,
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
+    ):
+        """Runs the encoder and the decoder, as fairseq's transformer does."""
+        if not torch.jit.is_scripting():
+            if self.training and not self.profiled:
+                self.profile(src_tokens, src_lengths, prev_output_tokens)
+        encoder_out = self.encoder(
+            src_tokens, src_lengths=src_lengths, return_all_hiddens=return_all_hiddens
+        )
+        return self.decoder(
+            prev_output_tokens,
+            encoder_out=encoder_out,
+            features_only=features_only,
+            alignment_layer=alignment_layer,
+            alignment_heads=alignment_heads,
+            src_lengths=src_lengths,
+            return_all_hiddens=return_all_hiddens,
+        )
+
+    @torch.jit.unused
+    @torch.no_grad()
+    def profile(self, src_tokens, src_lengths, prev_output_tokens) -> None:
+        """Lets the connections measure, in a pass over the first batch, if they have not before.
+
+        No layer is dropped in it.
+        """
+        connections = [module for module in self.modules() if isinstance(module, Connection)]
+        if any(connection.unprofiled() for connection in connections):
+            stacks = [s.layers for s in (self.encoder, self.decoder) if hasattr(s.layers, "p")]
+            rates = [layers.p for layers in stacks]
+            for connection in connections:
+                connection.profiling = True
+            for layers in stacks:
+                layers.p = 0
+            self.decoder(prev_output_tokens, encoder_out=self.encoder(src_tokens, src_lengths))
+            for connection in connections:
+                connection.profiling = False
+            for layers, rate in zip(stacks, rates):
+                layers.p = rate
+        self.profiled = True
 
     @classmethod
     def add_args(cls, parser):

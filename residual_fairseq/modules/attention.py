@@ -7,7 +7,10 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
+from ..connections import Inside
 from .masks import causal_mask
+
+PLAIN = Inside()
 
 
 class Attention(MultiheadAttention):
@@ -26,10 +29,17 @@ class Attention(MultiheadAttention):
         self_attention: the memory is always the queries themselves.
         encoder_decoder_attention: the memory is always the encoder's output.
         q_noise, qn_block_size: quantisation noise on the four projections, default none.
+        inside: what a scheme wants within it, default nothing.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, **options) -> None:
+    def __init__(self, embed_dim: int, num_heads: int, inside: Inside = PLAIN, **options) -> None:
         super().__init__(embed_dim, num_heads, **options)
+        self.head_scale = nn.Parameter(torch.ones(num_heads)) if inside.head_scale else None
+        self.scales_output = inside.head_scale == "output"
+        self.context_norm = nn.LayerNorm(embed_dim) if inside.context_norm else None
+        self.output_norm = nn.LayerNorm(embed_dim) if inside.output_norm else None
+        self.adds_scores = inside.adds_scores
+        self.score_divisor = inside.score_divisor
         # The name that --retain-dropout-modules knows it by.
         self.dropout_module.module_name = "MultiheadAttention"
 
@@ -41,7 +51,8 @@ class Attention(MultiheadAttention):
         causal: bool = False,
         incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
         need_weights: bool = False,
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+        scores: Optional[Tensor] = None,
+    ) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
         """Attends from the queries to the memory.
 
         Args:
@@ -52,9 +63,11 @@ class Attention(MultiheadAttention):
             causal: a query looks at its own position and before. Not together with a mask.
             incremental_state: keys and values of earlier steps, which this step adds to.
             need_weights: also return the attention weights.
+            scores: ``(B, H, T, S)``, of an earlier attention, to add to its own.
 
         Returns:
-            The output ``(T, B, C)``, and the attention weights ``(H, B, T, S)`` or None.
+            The output ``(T, B, C)``, the attention weights ``(H, B, T, S)`` or None, and the
+            scores before mask and softmax ``(B, H, T, S)`` if it adds scores, else None.
         """
         if incremental_state is None:
             q, k, v = self.project(query, memory)
@@ -68,16 +81,33 @@ class Attention(MultiheadAttention):
         if self.training or self.dropout_module.apply_during_inference:
             dropout = float(self.dropout_module.p)
         weights: Optional[Tensor] = None
-        if need_weights:
-            weights = self.attention_weights(q, keys, mask, causal)
+        if need_weights or self.adds_scores:
+            own = torch.matmul(q * self.scaling, keys.transpose(2, 3))
+            scores = own if scores is None else own + scores
+            weights = self.attention_weights(scores / self.score_divisor, mask, causal)
             context = torch.matmul(F.dropout(weights, dropout, training=True), values)
             weights = weights.transpose(0, 1)
         else:
             context = F.scaled_dot_product_attention(
                 q, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal
             )
-        T, B, C = query.shape
-        return self.out_proj(context.permute(2, 0, 1, 3).reshape(T, B, C)), weights
+        y = self.project_output(context.permute(2, 0, 1, 3))
+        return y, weights if need_weights else None, scores if self.adds_scores else None
+
+    def project_output(self, context: Tensor) -> Tensor:
+        """The output ``(T, B, C)``, from the context of each head, ``(T, B, H, C / H)``."""
+        T, B, H, _ = context.shape
+        if self.head_scale is not None and not self.scales_output:
+            context = context * self.head_scale.unsqueeze(-1)
+        x = context.reshape(T, B, self.embed_dim)
+        if self.context_norm is not None:
+            x = self.context_norm(x)
+        y = self.out_proj(x)
+        if self.head_scale is not None and self.scales_output:
+            y = (y.view(T, B, H, -1) * self.head_scale.unsqueeze(-1)).view(T, B, self.embed_dim)
+        if self.output_norm is not None:
+            y = self.output_norm(y)
+        return y
 
     def project(self, query: Tensor, memory: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each ``(T or S, B, C)``.
@@ -154,13 +184,10 @@ class Attention(MultiheadAttention):
         T, B, _ = x.shape
         return x.view(T, B, self.num_heads, self.head_dim).permute(1, 2, 0, 3)
 
-    def attention_weights(
-        self, q: Tensor, k: Tensor, mask: Optional[Tensor], causal: bool
-    ) -> Tensor:
-        """Softmax of the scaled scores, in float32 and back: ``(B, H, T, S)``."""
-        scores = torch.matmul(q * self.scaling, k.transpose(2, 3))
+    def attention_weights(self, scores: Tensor, mask: Optional[Tensor], causal: bool) -> Tensor:
+        """Softmax of the scores ``(B, H, T, S)`` where a query may look, in float32 and back."""
         if causal:
-            mask = causal_mask(q.size(2), k.size(2), q.device)
+            mask = causal_mask(scores.size(2), scores.size(3), scores.device)
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
-        return torch.softmax(scores, dim=-1, dtype=torch.float32).type_as(q)
+        return torch.softmax(scores, dim=-1, dtype=torch.float32).type_as(scores)

@@ -1,5 +1,6 @@
 """The encoder layer and the decoder layer, each written once over a residual connection."""
 
+from dataclasses import replace
 from typing import Dict, List, Optional, Tuple
 
 import torch
@@ -9,6 +10,8 @@ from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from ..connections import Connection, Inside
+from ..errors import UsageError
 from .attention import Attention
 
 
@@ -31,6 +34,7 @@ class Layer(nn.Module):
         self.self_attn = Attention(
             side.embed_dim,
             side.attention_heads,
+            inside=self.inside_attention(cfg, connections["self_attn"]),
             dropout=cfg.attention_dropout,
             self_attention=not cross_self_attention,
             q_noise=cfg.quant_noise.pq,
@@ -38,7 +42,8 @@ class Layer(nn.Module):
         )
         self.fc1 = self.build_linear(cfg, side.embed_dim, side.ffn_embed_dim)
         self.fc2 = self.build_linear(cfg, side.ffn_embed_dim, side.embed_dim)
-        self.ffn_layernorm = None
+        has_hidden_norm = connections["ffn"].inside.hidden_norm or self.scales_fc(cfg)
+        self.ffn_layernorm = nn.LayerNorm(side.ffn_embed_dim) if has_hidden_norm else None
         self.activation_fn = utils.get_activation_fn(cfg.activation_fn)
         # The name that --retain-dropout-modules knows it by.
         name = f"Transformer{type(self).__name__}Base"
@@ -48,6 +53,25 @@ class Layer(nn.Module):
         )
         for sublayer, connection in connections.items():
             setattr(self, f"{sublayer}_connection", connection)
+
+    def inside_attention(self, cfg, connection: Connection) -> Inside:
+        """What is within self-attention."""
+        return connection.inside
+
+    def scales_fc(self, cfg) -> bool:
+        """Whether ``--scale-fc`` is meant for this layer."""
+        return False
+
+    @torch.no_grad()
+    def initialise(self) -> None:
+        """Lets the connections change the initial weights of their sublayers."""
+        for sublayer in ("self_attn", "encoder_attn"):
+            attention = getattr(self, sublayer, None)
+            if attention is not None:
+                names = ("q_proj", "k_proj", "v_proj", "out_proj")
+                weights = {name: getattr(attention, name).weight for name in names}
+                getattr(self, f"{sublayer}_connection").initialise(weights)
+        self.ffn_connection.initialise({"fc1": self.fc1.weight, "fc2": self.fc2.weight})
 
     @staticmethod
     def build_linear(cfg, inputs: int, outputs: int) -> nn.Module:
@@ -64,15 +88,17 @@ class Layer(nn.Module):
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> None:
         """Gives weights under fairseq's names of a layer their names here."""
-        for fairseq_name, connection in (
-            ("self_attn_layer_norm", "self_attn_connection"),
-            ("encoder_attn_layer_norm", "encoder_attn_connection"),
-            ("final_layer_norm", "ffn_connection"),
+        for fairseq_name, own in (
+            ("self_attn_layer_norm", "self_attn_connection.layer_norm"),
+            ("encoder_attn_layer_norm", "encoder_attn_connection.layer_norm"),
+            ("final_layer_norm", "ffn_connection.layer_norm"),
+            ("attn_ln", "self_attn.output_norm"),
+            ("c_attn", "self_attn.head_scale"),
         ):
-            for weight in ("weight", "bias"):
-                old = f"{name}.{fairseq_name}.{weight}"
+            for weight in ("", ".weight", ".bias"):
+                old = f"{name}.{fairseq_name}{weight}"
                 if old in state_dict:
-                    state_dict[f"{name}.{connection}.layer_norm.{weight}"] = state_dict.pop(old)
+                    state_dict[f"{name}.{own}{weight}"] = state_dict.pop(old)
         # fairseq 0.12.2 keeps a second copy of an encoder layer's weights for its fast path.
         for copied in ("in_proj", "out_proj", "fc1", "fc2"):
             for weight in ("weight", "bias"):
@@ -84,6 +110,7 @@ class EncoderLayer(Layer):
 
     def __init__(self, cfg, connections: Dict[str, nn.Module]) -> None:
         super().__init__(cfg, cfg.encoder, connections)
+        self.initialise()
 
     def forward(self, stream: List[Tensor], mask: Optional[Tensor]) -> List[Tensor]:
         """Carries the stream through the layer.
@@ -102,7 +129,9 @@ class EncoderLayer(Layer):
 
     def sublayers(self, stream: List[Tensor], mask: Optional[Tensor]) -> List[Tensor]:
         x = self.self_attn_connection.read(stream)
-        y, _ = self.self_attn(x, x, mask)
+        y, _, scores = self.self_attn(x, x, mask, scores=self.self_attn_connection.scores(stream))
+        if scores is not None:
+            stream = self.self_attn_connection.hand_on(stream, scores)
         stream = self.self_attn_connection.write(stream, self.dropout_module(y))
 
         x = self.ffn_connection.read(stream)
@@ -124,6 +153,7 @@ class DecoderLayer(Layer):
             self.encoder_attn = Attention(
                 cfg.decoder.embed_dim,
                 cfg.decoder.attention_heads,
+                inside=connections["encoder_attn"].inside,
                 kdim=cfg.encoder.embed_dim,
                 vdim=cfg.encoder.embed_dim,
                 dropout=cfg.attention_dropout,
@@ -131,14 +161,23 @@ class DecoderLayer(Layer):
                 q_noise=cfg.quant_noise.pq,
                 qn_block_size=cfg.quant_noise.pq_block_size,
             )
-        self.attn_ln = nn.LayerNorm(cfg.decoder.embed_dim) if cfg.scale_attn else None
-        self.c_attn = (
-            nn.Parameter(torch.ones(cfg.decoder.attention_heads)) if cfg.scale_heads else None
-        )
-        if cfg.scale_fc:
-            self.ffn_layernorm = nn.LayerNorm(cfg.decoder.ffn_embed_dim)
         self.w_resid = nn.Parameter(torch.ones(cfg.decoder.embed_dim)) if cfg.scale_resids else None
         self.need_attn = False
+        self.initialise()
+
+    def inside_attention(self, cfg, connection: Connection) -> Inside:
+        inside = connection.inside
+        if cfg.scale_heads:
+            if inside.head_scale == "context":
+                raise UsageError(
+                    f"--scale-heads: --residual-connection {cfg.residual_connection} scales the "
+                    "heads already, before the output projection"
+                )
+            inside = replace(inside, head_scale="output")
+        return replace(inside, output_norm=inside.output_norm or cfg.scale_attn)
+
+    def scales_fc(self, cfg) -> bool:
+        return cfg.scale_fc
 
     def forward(
         self,
@@ -205,25 +244,32 @@ class DecoderLayer(Layer):
             if "prev_key" not in self.self_attn._get_input_buffer(incremental_state):
                 assert encoder_out is not None
                 memory = torch.cat([encoder_out, x], dim=0)
-        y, _ = self.self_attn(x, memory, mask, causal, incremental_state)
-        if self.c_attn is not None:
-            T, B, C = y.shape
-            y = (y.view(T, B, self.c_attn.size(0), -1) * self.c_attn.unsqueeze(1)).view(T, B, C)
-        if self.attn_ln is not None:
-            y = self.attn_ln(y)
+        y, _, scores = self.self_attn(
+            x,
+            memory,
+            mask,
+            causal,
+            incremental_state,
+            scores=self.self_attn_connection.scores(stream),
+        )
+        if scores is not None:
+            stream = self.self_attn_connection.hand_on(stream, scores)
         stream = self.self_attn_connection.write(stream, self.dropout_module(y))
 
         attn: Optional[Tensor] = None
         if self.encoder_attn is not None and encoder_out is not None:
             x = self.encoder_attn_connection.read(stream)
-            y, attn = self.encoder_attn(
+            y, attn, scores = self.encoder_attn(
                 x,
                 encoder_out,
                 encoder_mask,
                 False,
                 incremental_state,
                 need_attn or (self.need_attn and not self.training),
+                self.encoder_attn_connection.scores(stream),
             )
+            if scores is not None:
+                stream = self.encoder_attn_connection.hand_on(stream, scores)
             stream = self.encoder_attn_connection.write(stream, self.dropout_module(y))
 
         x = self.ffn_connection.read(stream)
