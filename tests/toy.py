@@ -8,9 +8,23 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer import TransformerModel
 
-from residual_fairseq import ResidualTransformerModel
+from residual_fairseq import REGISTRY, ResidualTransformerModel
 
-CONNECTIONS = ("post", "pre", "residual")
+CONNECTIONS = tuple(REGISTRY)
+
+#: What connections refuse of what a model can be asked for.
+REFUSED = {
+    ("dlcl", "encoder_layerdrop"),
+    ("dlcl-post", "encoder_layerdrop"),
+    ("dlcl", "decoder_layers_to_keep"),
+    ("dlcl-post", "decoder_layers_to_keep"),
+    ("normformer", "scale_heads"),
+}
+
+
+def able(*options):
+    """The connections that refuse none of these options."""
+    return [name for name in CONNECTIONS if not any((name, o) in REFUSED for o in options)]
 
 
 def dictionary(size=30):
@@ -99,3 +113,16 @@ def randomize(module, seed=2, std=0.3):
         for parameter in module.parameters():
             parameter.add_(std * torch.randn(parameter.shape, generator=generator))
     return module
+
+
+def reference_names(state_dict):
+    """Our names of weights as fairseq and the ResiDual reference code have them."""
+    renamed = {}
+    for name, value in state_dict.items():
+        name = name.replace("self_attn_connection.layer_norm", "self_attn_layer_norm")
+        name = name.replace("encoder_attn_connection.layer_norm", "encoder_attn_layer_norm")
+        name = name.replace("ffn_connection.layer_norm", "final_layer_norm")
+        name = name.replace("coder.connection.layer_norm", "coder.layer_norm")
+        renamed[name] = value.clone()
+    del renamed["residual_connection"]
+    return renamed

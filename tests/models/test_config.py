@@ -96,7 +96,7 @@ def test_a_width_for_the_encoder_is_one_for_the_decoder():
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ({"connection": "nosuch"}, "unknown.*'nosuch'; known: post, pre, residual"),
+        ({"connection": "nosuch"}, "unknown.*'nosuch'; known: .*post, pre, realformer, residual"),
         ({"encoder_attention_heads": 5}, "--encoder-embed-dim 32 is not divisible by"),
         ({"decoder_attention_heads": 3}, "--decoder-embed-dim 32 is not divisible by"),
         ({"decoder_layers": 0}, "--decoder-layers must be at least 1"),
@@ -108,8 +108,8 @@ def test_a_width_for_the_encoder_is_one_for_the_decoder():
         ({"base_sublayers": 2}, "--base-sublayers"),
         ({"base_shuffle": 0}, "--base-shuffle"),
         ({"char_inputs": True}, "--char-inputs"),
-        ({"scale_resids": True}, "--scale-resids .* only for: post, pre"),
-        ({"no_decoder_final_norm": True}, "--no-decoder-final-norm .* only for: pre"),
+        ({"scale_resids": True}, "--scale-resids .* only for: normformer, post, pre"),
+        ({"no_decoder_final_norm": True}, "--no-decoder-final-norm .* only for: normformer, pre"),
         ({"decoder_embed_dim": 48}, "--share-all-embeddings"),
         (
             {"connection": "post", "residual_stream_scale": 0.5},
@@ -137,6 +137,14 @@ def test_a_width_for_the_encoder_is_one_for_the_decoder():
 def test_refused_in_one_line(overrides, said):
     with pytest.raises(UsageError, match=said) as refused:
         toy.model(**overrides)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("connection", "option"), sorted(toy.REFUSED))
+def test_what_a_connection_lacks_it_says_in_one_line(connection, option):
+    value = {"encoder_layerdrop": 0.1, "decoder_layers_to_keep": "0"}.get(option, True)
+    with pytest.raises(UsageError, match=f"--{option.replace('_', '-')}.*{connection}") as refused:
+        toy.model(connection, **{option: value})
     assert "\n" not in str(refused.value)
 
 

@@ -29,8 +29,11 @@ def by_steps(model, encoder_out, tokens, start=1):
     return torch.cat(steps, dim=1)
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-@pytest.mark.parametrize("connection", toy.CONNECTIONS)
+@pytest.mark.parametrize(
+    ("connection", "variant"),
+    [(connection, variant) for variant in VARIANTS for connection in toy.able(*variant)],
+    ids=str,
+)
 @torch.no_grad()
 def test_steps_equal_one_pass(connection, variant):
     model = toy.randomize(toy.model(connection, **variant), std=0.1)

@@ -25,33 +25,31 @@ VARIANTS = [
 ]
 
 
-def reference_names(state_dict):
-    """Our names of weights as fairseq and the ResiDual reference code have them."""
-    renamed = {}
-    for name, value in state_dict.items():
-        name = name.replace("self_attn_connection.layer_norm", "self_attn_layer_norm")
-        name = name.replace("encoder_attn_connection.layer_norm", "encoder_attn_layer_norm")
-        name = name.replace("ffn_connection.layer_norm", "final_layer_norm")
-        name = name.replace("coder.connection.layer_norm", "coder.layer_norm")
-        renamed[name] = value.clone()
-    del renamed["residual_connection"]
-    return renamed
+#: Options of connections, and what the oracle calls them.
+OPTIONS = [
+    ("realformer", {"realformer_mean": True}, {"mean": True}),
+    ("normformer", {"normformer_scale_after_projection": True}, {"after": True}),
+]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("connection", toy.CONNECTIONS)
-def test_equals_its_equations(connection, shape):
-    model = toy.randomize(toy.model(connection, **shape))
+@pytest.mark.parametrize(
+    ("connection", "shape", "options"),
+    [(connection, shape, {}) for shape in SHAPES for connection in toy.CONNECTIONS] + OPTIONS,
+    ids=str,
+)
+def test_equals_its_equations(connection, shape, options):
+    # Not far from the initial weights: without LayerNorm large ones would saturate the softmax.
+    model = toy.randomize(toy.model(connection, **shape), std=0.1)
     batch = toy.batch()
     with torch.no_grad():
         logits, _ = model(**batch)
     layers = len(model.encoder.layers), len(model.decoder.layers)
-    oracle = Transformer(reference_names(model.state_dict()), 4, layers)
+    oracle = Transformer(toy.reference_names(model.state_dict()), 4, layers)
     pad = toy.DICTIONARY.pad()
     for row in range(len(logits)):
         source, target = (batch[side][row] for side in ("src_tokens", "prev_output_tokens"))
         source, target = source[source != pad], target[target != pad]
-        expected = oracle.logits(connection, source, target)
+        expected = oracle.logits(connection, source, target, **options)
         difference = (logits[row, : len(target)] - expected).abs().max()
         assert difference < 1e-5 * expected.abs().max()
 
@@ -63,7 +61,7 @@ def test_loads_weights_under_reference_names(connection):
     batch = toy.batch()
     with torch.no_grad():
         assert not torch.allclose(other(**batch)[0], model(**batch)[0])
-        other.load_state_dict(reference_names(model.state_dict()))
+        other.load_state_dict(toy.reference_names(model.state_dict()))
         assert torch.equal(other(**batch)[0], model(**batch)[0])
 
 
@@ -107,7 +105,7 @@ def test_gradients_equal_fairseqs(connection, before):
     for model in (theirs, ours):
         model.train()
         model(**batch)[0][tokens].logsumexp(-1).sum().backward()
-    expected = reference_names(
+    expected = toy.reference_names(
         {name: parameter.grad for name, parameter in ours.named_parameters()}
         | {"residual_connection": torch.empty(0)}
     )

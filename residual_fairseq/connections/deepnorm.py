@@ -1,0 +1,48 @@
+"""DeepNorm: Wang et al. 2022, DeepNet: Scaling Transformers to 1,000 Layers, arXiv 2203.00555."""
+
+from typing import Dict, List
+
+from torch import Tensor, nn
+
+from .connection import register_connection
+from .post import PostLN
+
+
+@register_connection("deepnorm")
+class DeepNorm(PostLN):
+    r"""Post-LN with a larger residual and smaller initial weights, both by depth.
+
+    .. math:: x_{k+1} = \mathrm{LN}(\alpha \, x_k + f(x_k))
+
+    .. math:: \text{encoder:}\quad \alpha = 0.81 \, (N^4 M)^{1/16}, \quad
+              \beta = 0.87 \, (N^4 M)^{-1/16}
+
+    .. math:: \text{decoder:}\quad \alpha = (3M)^{1/4}, \quad \beta = (12M)^{-1/4}
+
+    The matrices of values, outputs and feed-forward start Xavier-normal with gain β, in
+    self-attention and in cross-attention, those of queries and keys with gain 1. Biases and
+    embeddings start as elsewhere. (torchscale's code also scales the biases.)
+    """
+
+    supported_flags = frozenset()
+
+    def __init__(self, place, options):
+        super().__init__(place, options)
+        N, M = place.encoder_layers, place.decoder_layers
+        if place.stack == "encoder":
+            self.alpha = 0.81 * (N**4 * M) ** (1 / 16)
+            self.beta = 0.87 * (N**4 * M) ** (-1 / 16)
+        else:
+            self.alpha = (3 * M) ** (1 / 4)
+            self.beta = (12 * M) ** (-1 / 4)
+
+    def initialise(self, weights: Dict[str, Tensor]) -> None:
+        for name in ("v_proj", "out_proj", "fc1", "fc2"):
+            if name in weights:
+                nn.init.xavier_normal_(weights[name], gain=self.beta)
+        for name in ("q_proj", "k_proj"):
+            if name in weights:
+                nn.init.xavier_normal_(weights[name])
+
+    def write(self, stream: List[Tensor], y: Tensor) -> List[Tensor]:
+        return [self.layer_norm(self.alpha * stream[0] + y)]
