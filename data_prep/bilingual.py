@@ -22,7 +22,6 @@ from pathlib import Path
 from data_prep.options import Options
 from data_prep.pipeline import describe, prepare, read_folder
 from data_prep.tokens import TOKENIZERS
-from residual_fairseq.errors import UsageError
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -73,8 +72,6 @@ def main(arguments: list[str] | None = None) -> None:
         "--workers", type=int, default=2, metavar="N", help="processes (default: %(default)s)"
     )
     args = parser.parse_args(arguments)
-    if args.bpe_merges < 1:
-        raise UsageError(f"--bpe-merges {args.bpe_merges}: has to be 1 or more")
     options = Options(
         args.source,
         args.target,

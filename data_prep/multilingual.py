@@ -92,7 +92,7 @@ class Pairs:
         only = {TRAIN_ONLY: ("train",), "zero_shot": ("test",)}
         kind = next((kind for kind in only if pair in getattr(self, kind)), None)
         return Options(
-            *pair.split("-"), tokenizer="none", bpe_merges=0, only=only[kind] if kind else None
+            *pair.split("-"), tokenizer="none", bpe_merges=None, only=only[kind] if kind else None
         )
 
     def as_json(self) -> dict[str, Any]:

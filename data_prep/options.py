@@ -28,7 +28,8 @@ class Options:
         drop_by: what the two limits count: "tokens", or "units" after BPE.
         valid_every: every Nth training pair becomes the validation set, and is no longer trained
             on; None: the corpus has a validation set.
-        bpe_merges: joint BPE merge operations; 0: the text is in BPE units of those tokens already.
+        bpe_merges: joint BPE merge operations; None: the text is in units already, so it is neither
+            tokenised nor split.
         vocabulary_threshold: BPE units that are rarer in the training text of their language are
             split again; 0: units are as the merges give them.
         joined_dictionary: one dictionary for both languages.
@@ -46,7 +47,7 @@ class Options:
     max_ratio: float | None = None
     drop_by: str = "tokens"
     valid_every: int | None = None
-    bpe_merges: int = 8000
+    bpe_merges: int | None = 8000
     vocabulary_threshold: int = 1
     joined_dictionary: bool = True
     dictionary_size: int | None = None
@@ -62,14 +63,21 @@ class Options:
             raise UsageError(f"--target {self.target}: has to differ from --source")
         if self.tokenizer not in TOKENIZERS:
             raise UsageError(f"--tokenizer {self.tokenizer}: has to be {' or '.join(TOKENIZERS)}")
-        for name in ("bpe_merges", "vocabulary_threshold"):
-            if getattr(self, name) < 0:
-                flag = name.replace("_", "-")
-                raise UsageError(f"--{flag} {getattr(self, name)}: has to be 0 or more")
+        if self.bpe_merges is not None and self.bpe_merges < 1:
+            raise UsageError(f"--bpe-merges {self.bpe_merges}: has to be 1 or more")
+        if self.vocabulary_threshold < 0:
+            raise UsageError(
+                f"--vocabulary-threshold {self.vocabulary_threshold}: has to be 0 or more"
+            )
 
     @property
     def languages(self) -> tuple[str, str]:
         return self.source, self.target
+
+    @property
+    def in_units(self) -> bool:
+        """Whether the text is in the units of the model already."""
+        return self.bpe_merges is None
 
     @property
     def given(self) -> tuple[str, ...]:

@@ -196,7 +196,7 @@ def run_stages(text: Text, options: Options, work: Path, result: Path, workers: 
     if options.valid_every:
         whole = folder
         stage("split", lambda made: steps.split_valid(options, whole, made))
-    if options.bpe_merges:
+    if not options.in_units:
         tokens = folder
         stage("learn-bpe", lambda _: steps.learn_joint_codes(options, tokens, result), False)
         stage(

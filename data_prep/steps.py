@@ -79,8 +79,7 @@ def tokenize_splits(options: Options, cleaned: Path, tokens: Path, workers: int)
     for split in options.given:
         for lang in options.languages:
             given, written = cleaned / f"{split}.{lang}", tokens / f"{split}.{lang}"
-            # Text in BPE units has been tokenised before.
-            tokenizer = options.tokenizer if options.bpe_merges else "none"
+            tokenizer = "none" if options.in_units else options.tokenizer
             lines = tokenize(read_lines(given), lang, tokenizer, workers, options.dash_splits)
             if options.lowercase:
                 lines = map(str.lower, lines)
@@ -249,7 +248,7 @@ def compare_round_trip(options: Options, text: Path, units: Path, workers: int) 
         counts[split] = {}
         for lang in options.languages:
             raw = raw_text(text, split, lang)
-            if raw is None and not options.bpe_merges:
+            if raw is None and options.in_units:
                 continue
             references = list(read_lines(raw or text / f"{split}.{lang}"))
             joined = remove_codes(read_lines(units / f"{split}.{lang}"))

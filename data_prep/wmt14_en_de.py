@@ -268,6 +268,7 @@ def plan(arguments: list[str]) -> dict:
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     args = parse(arguments)
+    options = read_options(args)
     version = args.news_commentary
     archives = obtain(args.archive, sources(version), args.downloads)
     text = Text(
@@ -276,7 +277,7 @@ def main(arguments: list[str] | None = None) -> None:
         options={"news_commentary": version},
         benchmark="wmt14_en_de",
     )
-    record = prepare(text, read_options(args), args.out, args.workers)
+    record = prepare(text, options, args.out, args.workers)
     print(describe(record))
     print("\n".join(compare(record["counts"]["extract"]["pairs"], PUBLISHED[version])))
 

@@ -142,7 +142,7 @@ def read_options(args: argparse.Namespace) -> Options:
         args.source,
         args.target,
         tests=TESTS,
-        bpe_merges=0,
+        bpe_merges=None,
         vocabulary_threshold=0,
         dictionary_size=32768,
     )
@@ -156,9 +156,10 @@ def plan(arguments: list[str]) -> dict:
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     args = parse(arguments)
+    options = read_options(args)
     archives = obtain(args.archive, SOURCES, args.downloads)
     text = Text(inputs(archives), lambda out: extract(archives, out), benchmark="wmt_en_de")
-    record = prepare(text, read_options(args), args.out, args.workers)
+    record = prepare(text, options, args.out, args.workers)
     print(describe(record))
     print("\n".join(compare(record["counts"]["extract"]["pairs"], PUBLISHED)))
 

@@ -317,7 +317,7 @@ def test_symbols_of_fairseq_in_the_text_are_refused(tmp_path, symbol):
     ("options", "message"),
     [
         ({"workers": 0}, "--workers 0: has to be 1 or more"),
-        ({"bpe_merges": -1}, "--bpe-merges -1: has to be 0 or more"),
+        ({"bpe_merges": 0}, "--bpe-merges 0: has to be 1 or more"),
         ({"vocabulary_threshold": -1}, "--vocabulary-threshold -1: has to be 0 or more"),
         ({"tokenizer": "perl"}, "--tokenizer perl: has to be moses or none"),
     ],
