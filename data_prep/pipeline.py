@@ -26,7 +26,13 @@ from data_prep import steps
 from data_prep.bpe import remove_codes
 from data_prep.databin import binarise
 from data_prep.options import Options
-from data_prep.stages import check_reusable, is_empty_folder, open_work_folder, run_stage
+from data_prep.stages import (
+    check_reusable,
+    disk_errors_reported,
+    is_empty_folder,
+    open_work_folder,
+    run_stage,
+)
 from data_prep.text import check_parallel, read_lines, sha256, write_lines
 from residual_fairseq.errors import UsageError
 from residual_fairseq.results import read_json, write_json
@@ -111,9 +117,19 @@ def prepare_folder(
         the content of ``corpus.json``.
 
     Raises:
-        UsageError: ``out`` holds something else.
+        UsageError: ``out`` holds something else, or the disk is full.
     """
     out = Path(os.path.abspath(out))
+    with disk_errors_reported(out):
+        return reusable(out, request) or make_folder(request, facts, out, build)
+
+
+def reusable(out: Path, request: dict) -> dict | None:
+    """The ``corpus.json`` of a finished folder; None if there is nothing yet.
+
+    Raises:
+        UsageError: the folder holds something else.
+    """
     if out.exists() and not is_empty_folder(out):
         record = read_json(out / "corpus.json")
         if record is None:
@@ -121,7 +137,13 @@ def prepare_folder(
         check_reusable(out, record, request)
         print(f"{out}: reused", flush=True)
         return record
+    return None
 
+
+def make_folder(
+    request: dict, facts: Mapping[str, Any], out: Path, build: Callable[[Path, Path], dict]
+) -> dict:
+    """What ``prepare_folder`` does if there is nothing yet."""
     request["versions"] = tool_versions()
     work = out.with_name(f"{out.name}.partial")
     open_work_folder(work, request)

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from data_prep.text import sha256
 from residual_fairseq.errors import UsageError
 from residual_fairseq.results import read_json, write_json
+
+#: What a disk says that is full, or may not be written to.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+@contextmanager
+def disk_errors_reported(out: Path) -> Iterator[None]:
+    """Report a full or read-only disk in one line.
+
+    Args:
+        out: the folder that is being made.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _DISK_ERRORS:
+            raise
+        raise UsageError(
+            f"--out {out}: cannot be written ({error.strerror}); what is done so far is kept: make "
+            "room and run the same command again, or choose another --out"
+        ) from None
 
 
 def is_empty_folder(path: Path) -> bool:

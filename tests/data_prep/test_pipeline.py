@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import random
 from collections import Counter
 
@@ -11,11 +13,12 @@ from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizerConfig
 from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE, SubwordNMTBPEConfig
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from full_disk import fill_disk, needs_dev_full
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from subword_nmt.learn_bpe import get_vocabulary
 
-from data_prep import pipeline, steps
+from data_prep import pipeline, steps, text
 from data_prep.bilingual import main
 from data_prep.bpe import apply_codes, learn_codes, read_codes, remove_codes, write_vocabulary
 from data_prep.databin import check_databin
@@ -488,6 +491,31 @@ def test_an_interrupted_run_of_other_text_is_started_anew(
     capsys.readouterr()
     assert run(corpus, tmp_path / "out")["counts"]["clean"]["train"]["pairs"] == 49
     assert "reused" not in capsys.readouterr().out
+
+
+@needs_dev_full
+def test_a_full_disk_is_one_line_and_the_run_goes_on_later(
+    tmp_path, corpus, without_fairseq, monkeypatch, capsys
+):
+    with monkeypatch.context() as patch:
+        fill_disk(patch, text, after="clean")
+        with pytest.raises(UsageError) as error:
+            run(corpus, tmp_path / "out")
+    assert f"--out {tmp_path / 'out'}: cannot be written (No space left" in str(error.value)
+    assert not (tmp_path / "out").exists()
+    capsys.readouterr()
+    run(corpus, tmp_path / "out")
+    assert capsys.readouterr().out.startswith("clean: reused\ntokenize: done\n")
+
+
+@pytest.mark.parametrize("reason", ["EDQUOT", "EROFS", "EACCES"])
+def test_a_disk_that_may_not_be_written_to_is_one_line(tmp_path, corpus, monkeypatch, reason):
+    def refuse(*_):
+        raise OSError(getattr(errno, reason), os.strerror(getattr(errno, reason)))
+
+    monkeypatch.setattr(steps, "write_pairs", refuse)
+    with pytest.raises(UsageError, match="out: cannot be written .*or choose another --out"):
+        run(corpus, tmp_path / "out")
 
 
 @pytest.fixture(scope="module")
