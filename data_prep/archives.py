@@ -249,7 +249,7 @@ class Archive:
     def _list_archive(self, archive: Member, wanted: str) -> list[Member]:
         """All files in an archive. A tar file is read to its end, so damage shows here."""
         members = []
-        with _damage_reported(archive, wanted), ExitStack() as stack:
+        with damage_reported(archive, wanted), ExitStack() as stack:
             for content in _contents(_open(archive, stack), stack):
                 member = Member(archive.file, (*archive.inside, content.entry))
                 if _is_macos(member):
@@ -261,13 +261,13 @@ class Archive:
         return members
 
     def _lines(self, member: Member) -> Iterator[bytes]:
-        with _damage_reported(member, member.name), self._opened(member) as file:
+        with damage_reported(member, member.name), self._opened(member) as file:
             for line in file:
                 yield line[:-1] if line.endswith(b"\n") else line
 
     def _digest(self, member: Member) -> str:
         digest = hashlib.sha256()
-        with _damage_reported(member, member.name), self._opened(member) as file:
+        with damage_reported(member, member.name), self._opened(member) as file:
             while block := file.read(_BLOCK):
                 digest.update(block)
         return digest.hexdigest()
@@ -379,13 +379,21 @@ def _contents(file: BinaryIO, stack: ExitStack) -> Iterator[Content]:
 
 
 @contextmanager
-def _damage_reported(member: Member, wanted: str) -> Iterator[None]:
+def damage_reported(place: object, wanted: str) -> Iterator[None]:
+    """Report in one line that an archive, or a file in it, cannot be read.
+
+    Nothing may be written inside of it: a full disk is no damage.
+
+    Args:
+        place: what cannot be read, for a person.
+        wanted: the file that it is read for.
+    """
     try:
         yield
     except _DAMAGE as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise UsageError(
-            f"{member}: {wanted} cannot be read from it ({_printable(reason)}); is it the right "
+            f"{place}: {wanted} cannot be read from it ({_printable(reason)}); is it the right "
             "archive, and whole?"
         ) from None
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from data_prep import command
-from data_prep.archives import Archive
+from data_prep.archives import Archive, damage_reported
 from data_prep.fetch import Source, facts, obtain
 from data_prep.multilingual import Pairs, describe, plan_of, prepare
 from data_prep.pipeline import Text
@@ -22,6 +22,8 @@ from data_prep.text import check_parallel
 from residual_fairseq.errors import UsageError
 
 BASE = "https://object.pouta.csc.fi/OPUS-100/v1.0/opus-100-corpus-{}-v1.0.tar.gz"
+#: The archive of all pairs.
+WHOLE = "opus-100-corpus-v1.0.tar.gz"
 SPLITS = {"train": "train", "valid": "dev", "test": "test"}
 
 
@@ -90,22 +92,48 @@ def source_of(name: str) -> Source:
     return Source(address.rpartition("/")[2], (address,), checksum, pair.archive_bytes)
 
 
-def wanted_files(pairs: Pairs) -> dict[str, str]:
-    """Where each file of the corpus goes: ``opus.de-en-dev.de`` to ``de-en/valid.de``."""
+def files_of(pairs: Pairs, pair: str) -> dict[str, str]:
+    """Where each file of a pair goes: ``opus.de-en-dev.de`` to ``de-en/valid.de``."""
     return {
         f"opus.{pair}-{SPLITS[split]}.{lang}": f"{pair}/{split}.{lang}"
-        for pair in pairs.all
         for split in pairs.options(pair).splits
         for lang in pair.split("-")
     }
 
 
-def extract(archives: Iterable[Path], pairs: Pairs, out: Path) -> dict:
+def given_files(archive: Path, pairs: Pairs) -> list[Path]:
+    """The files to read of what ``--archive`` was given.
+
+    Args:
+        archive: a file, or a folder in which there are, for each pair, its unpacked files, its
+            archive or the archive of all; the first of these that there are is read.
+
+    Raises:
+        UsageError: the folder has nothing of the kind.
+    """
+    if not archive.is_dir():
+        return [archive]
+    folder = Archive([archive])
+    found: list[Path] = []
+    for pair in pairs.all:
+        for names in (files_of(pairs, pair), [source_of(pair).name], [WHOLE]):
+            if all(map(folder.holds, names)):
+                found += [folder.find(name).file for name in names]
+                break
+    if not found:
+        raise UsageError(
+            f"--archive {archive}: has neither {source_of(pairs.all[0]).name} nor {WHOLE}, nor "
+            "what is in them"
+        )
+    return list(dict.fromkeys(found))
+
+
+def extract(files: Iterable[Path], pairs: Pairs, out: Path) -> dict:
     """Write ``PAIR/{train,valid,test}.LANG``.
 
     Args:
-        archives: of single pairs, of the whole corpus, or folders with what is in them. Each is
-            read once: the whole corpus is large.
+        files: archives of single pairs, of the whole corpus, and what is in them. Each is read
+            once: the whole corpus is large.
 
     Returns:
         the number of lines by pair and split.
@@ -113,27 +141,14 @@ def extract(archives: Iterable[Path], pairs: Pairs, out: Path) -> dict:
     Raises:
         UsageError: a file is missing, damaged, or not as long as its translation.
     """
-    wanted = wanted_files(pairs)
+    missing: dict[str, str] = {}
     for pair in pairs.all:
         (out / pair).mkdir(exist_ok=True)
-    missing = dict(wanted)
-    for archive in archives:
-        if archive.is_dir():
-            folder = Archive([archive])
-            found = [name for name in missing if folder.holds(name)]
-            for name in found:
-                write_bytes(out / missing.pop(name), (line + b"\n" for line in folder.lines(name)))
-            continue
-        try:
-            with tarfile.open(archive, "r|*") as tar:
-                for member in tar:
-                    name = member.name.rpartition("/")[2]
-                    if member.isfile() and name in missing:
-                        write_bytes(out / missing.pop(name), iter_blocks(tar.extractfile(member)))
-        except FileNotFoundError:
-            raise UsageError(f"--archive {archive}: no such file or folder") from None
-        except (OSError, EOFError, tarfile.TarError) as error:
-            raise UsageError(f"--archive {archive}: damaged, or no tar file ({error})") from None
+        missing |= files_of(pairs, pair)
+    for file in files:
+        for name, blocks in contents(file, missing):
+            with open(out / missing.pop(name), "wb") as written:
+                written.writelines(blocks)
     if missing:
         others = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
         raise UsageError(f"--archive: has no file {next(iter(missing))}{others}")
@@ -146,13 +161,31 @@ def extract(archives: Iterable[Path], pairs: Pairs, out: Path) -> dict:
     return counts
 
 
-def iter_blocks(file) -> Iterable[bytes]:
-    return iter(lambda: file.read(1 << 20), b"")
+def contents(file: Path, wanted: Iterable[str]) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield the name and the content of files, as far as they are wanted.
+
+    Args:
+        file: a tar file, or itself wanted.
+        wanted: names, looked at whenever a file is found.
+
+    Raises:
+        UsageError: it is neither, or damaged.
+    """
+    if file.name in wanted:
+        yield file.name, read_blocks(file, open(file, "rb"))
+        return
+    with damage_reported(file, "the text"), tarfile.open(file, "r|*") as tar:
+        for member in tar:
+            name = member.name.rpartition("/")[2]
+            if member.isfile() and name in wanted:
+                yield name, read_blocks(file, tar.extractfile(member))
 
 
-def write_bytes(path: Path, blocks: Iterable[bytes]) -> None:
-    with open(path, "wb") as file:
-        file.writelines(blocks)
+def read_blocks(place: Path, file: BinaryIO) -> Iterator[bytes]:
+    """Yield what is in an open file, and close it."""
+    with damage_reported(place, "the text"), file:
+        while block := file.read(1 << 20):
+            yield block
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -212,19 +245,14 @@ def main(arguments: list[str] | None = None) -> None:
     if args.archive and not args.archive.exists():
         raise UsageError(f"--archive {args.archive}: no such file or folder")
     sources = {source_of(pair).name: source_of(pair) for pair in pairs.all}
-    archives = obtain(args.archive, list(sources.values()), args.downloads / "opus100")
+    files = obtain(args.archive, list(sources.values()), args.downloads / "opus100")
     if args.archive:
-        if args.archive.is_dir():
-            # A folder may hold archives, and what was unpacked.
-            archives += sorted(args.archive.glob("*.tar.gz"))
-            used = sorted(path for path in args.archive.rglob("*") if path.is_file())
-            names = {*sources, *wanted_files(pairs)}
-            inputs = {path.name: facts(path) for path in used if path.name in names}
-        else:
-            inputs = {args.archive.name: facts(args.archive)}
-    else:
-        inputs = {path.name: facts(path) for path in archives}
-    text = Text(inputs, lambda out: extract(archives, pairs, out), benchmark="opus100")
+        files = given_files(args.archive, pairs)
+    text = Text(
+        {file.name: facts(file) for file in files},
+        lambda out: extract(files, pairs, out),
+        benchmark="opus100",
+    )
     record = prepare(text, pairs, args.out, args.workers)
     print(describe(record))
     counted = {

@@ -2,10 +2,11 @@
 
 import pytest
 from archives_made import opus100_archives, tar, unpack
+from full_disk import fill_disk, needs_dev_full
 
 from data_prep import opus100
 from data_prep.multilingual import Pairs, directions, shares
-from data_prep.opus100 import PAIRS, TRAIN_ONLY, ZERO_SHOT, choose, extract
+from data_prep.opus100 import PAIRS, TRAIN_ONLY, WHOLE, ZERO_SHOT, choose, extract, given_files
 from residual_fairseq.errors import UsageError
 
 CHOSEN = Pairs(("de-en", "en-fr"), ("an-en",), ("de-fr",))
@@ -34,24 +35,32 @@ def test_choice_of_pairs():
             choose(unknown, True)
 
 
-@pytest.mark.parametrize("form", ["archives", "unpacked", "whole"])
-def test_every_form_of_the_archive_gives_the_same_text(tmp_path, form):
+def make_archive(form, folder):
+    """What ``--archive`` can be given."""
     made = opus100_archives(lines=20)
+    files = {name: body for archive in made.values() for name, body in untar(archive).items()}
     if form == "archives":
-        unpack(made, tmp_path / "in")
-        archives = sorted((tmp_path / "in").iterdir())
-    else:
-        files = {}
-        for content in made.values():
-            files |= untar(content)
-        if form == "unpacked":
-            archives = [unpack(files, tmp_path / "in")]
-        else:
-            archives = [tmp_path / "whole.tar.gz"]
-            archives[0].write_bytes(tar(files))
+        return unpack({**made, "opus-100-corpus-af-en-v1.0.tar.gz": b"not asked for"}, folder)
+    if form == "unpacked":
+        return unpack(files, folder)
+    if form == "renamed":
+        return unpack({"whole.tar": tar(files, "")}, folder) / "whole.tar"
+    if form == "some unpacked":
+        some = {name: body for name, body in files.items() if "de-en" in name}
+        return unpack({**some, WHOLE: tar(files)}, folder)
+    return unpack({WHOLE: tar(files), "other.tar.gz": b"not ours"}, folder)
+
+
+FORMS = {"archives": 4, "unpacked": 6 + 6 + 2 + 2, "renamed": 1, "some unpacked": 7, "whole": 1}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_the_archive_gives_the_same_text(tmp_path, form):
+    files = given_files(make_archive(form, tmp_path / "in"), CHOSEN)
+    assert len(files) == FORMS[form]
     out = tmp_path / "out"
     out.mkdir()
-    counts = extract(archives, CHOSEN, out)
+    counts = extract(files, CHOSEN, out)
     assert counts["de-en"] == {"train": 20, "valid": 8, "test": 12}
     assert counts["an-en"] == {"train": 20} and counts["de-fr"] == {"test": 12}
     assert (out / "de-fr" / "test.fr").read_bytes() == (out / "en-fr" / "test.fr").read_bytes()
@@ -75,10 +84,22 @@ def test_unusable_archives_are_named(tmp_path):
     with pytest.raises(UsageError, match="has no file opus.en-fr-train.en and 5 others"):
         extract(archives, CHOSEN, tmp_path)
     archives[0].write_bytes(archives[0].read_bytes()[:200])
-    with pytest.raises(UsageError, match=f"{archives[0].name}: damaged"):
+    with pytest.raises(UsageError, match=f"{archives[0].name}: the text cannot be read .*whole"):
         extract(archives, CHOSEN, tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=f"empty: has neither .*en-v1.0.tar.gz nor {WHOLE}"):
+        opus100.main(["--archive", str(tmp_path / "empty"), "--out", str(tmp_path / "o")])
     with pytest.raises(UsageError, match="nowhere: no such file"):
         opus100.main(["--archive", str(tmp_path / "nowhere"), "--out", str(tmp_path / "o")])
+
+
+@needs_dev_full
+def test_a_full_disk_is_not_taken_for_a_damaged_archive(tmp_path, monkeypatch):
+    archive = make_archive("whole", tmp_path / "in")
+    fill_disk(monkeypatch, opus100)
+    arguments = ["--pairs", "de", "--archive", str(archive), "--out", str(tmp_path / "out")]
+    with pytest.raises(UsageError, match="--out .*out: cannot be written .No space left"):
+        opus100.main(arguments)
 
 
 def test_small_pairs_have_more_than_their_share_of_the_sample():
