@@ -12,7 +12,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from .language_id import MAX_LINES, ORDERS, LanguageIdentifier
 #: What the metrics are called in tables, by their key in ``result.json``.
 METRICS = {
     "bleu": "sacreBLEU",
+    "cased_bleu": "cased sacreBLEU",
     "chrf": "chrF",
     "ter": "TER",
     "tokenised_bleu": "tokenised BLEU",
@@ -148,10 +151,10 @@ def scores(
             does. Thai, Lao, Khmer and Burmese have no spaces between words either, and no
             tokeniser in sacreBLEU: there chrF says more.
         lowercase: of text that was lower-cased before the training. Case then does not count, and
-            the signatures say so.
+            the signatures say so. What it costs to have no capitals says "cased_bleu".
 
     Returns:
-        the scores at "bleu", "chrf" and "ter".
+        the scores at "bleu", "chrf" and "ter", with ``lowercase`` at "cased_bleu" too.
 
     Raises:
         UsageError: unequal numbers of lines, or none.
@@ -164,6 +167,8 @@ def scores(
         # Chinese and Japanese to characters, a whole sentence is one word.
         "ter": TER(normalized=asian, asian_support=asian),
     }
+    if lowercase:
+        metrics["cased_bleu"] = BLEU(tokenize=bleu_tokenizer(lang))
     return {name: score(metric, hypotheses, references) for name, metric in metrics.items()}
 
 
@@ -310,14 +315,10 @@ def comet_score(
             encoder it is built on is not in Hugging Face's cache.
     """
     check_equally_many(hypotheses=hypotheses, references=references, sources=sources)
+    check_comet(model)
     model = Path(model)
-    for path in (model, model.absolute().parent.parent / "hparams.yaml"):
-        if not path.is_file():
-            raise UsageError(f"COMET: {path}: no such file; give the .ckpt of a downloaded model")
-    try:
-        from comet import load_from_checkpoint
-    except ImportError:
-        raise UsageError("COMET is not installed: pip install unbabel-comet") from None
+    from comet import load_from_checkpoint
+
     try:
         loaded = load_from_checkpoint(str(model), local_files_only=True)
     except OSError as error:
@@ -328,10 +329,33 @@ def comet_score(
         for source, hypothesis, reference in zip(sources, hypotheses, references)
     ]
     number = loaded.predict(data, gpus=int(torch.cuda.is_available()))["system_score"]
-    signature = f"comet:{version('unbabel-comet')}|model:{model.name}|sha256:{sha256(model)[:16]}"
-    return {"score": 100 * number, "signature": signature}
+    return {"score": 100 * number, "signature": comet_signature(model)}
 
 
+def check_comet(model: str | os.PathLike) -> None:
+    """Check, before anything is trained, that COMET can be asked afterwards.
+
+    Args:
+        model: as of :func:`comet_score`.
+
+    Raises:
+        UsageError: COMET is not installed, or there is no such model.
+    """
+    for path in (Path(model), Path(model).absolute().parent.parent / "hparams.yaml"):
+        if not path.is_file():
+            raise UsageError(f"COMET: {path}: no such file; give the .ckpt of a downloaded model")
+    # To import it takes as long as fairseq.
+    if find_spec("comet") is None:
+        raise UsageError("COMET is not installed: pip install unbabel-comet")
+
+
+def comet_signature(model: str | os.PathLike) -> str:
+    """The signature of COMET's scores by a model."""
+    model = Path(model)
+    return f"comet:{version('unbabel-comet')}|model:{model.name}|sha256:{sha256(model)[:16]}"
+
+
+@cache
 def sha256(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     digest = hashlib.sha256()

@@ -13,7 +13,7 @@ from sacrebleu.significance import PairedTest
 from .scoring import check_equally_many
 
 #: Metrics that can be resampled: those that sacreBLEU computes from plain text.
-RESAMPLED = ("bleu", "chrf", "ter")
+RESAMPLED = ("bleu", "cased_bleu", "chrf", "ter")
 
 #: How often the test sentences are drawn.
 SAMPLES = 1000
@@ -38,7 +38,7 @@ def metric_of(name: str, signature: str) -> Metric:
     """The metric that made a score of :func:`residual_fairseq.scoring.scores`.
 
     Args:
-        name: "bleu", "chrf" or "ter".
+        name: one of ``RESAMPLED``.
         signature: of the score.
     """
     said = dict(part.split(":", 1) for part in signature.split("|"))

@@ -103,6 +103,14 @@ def test_numbers_of_lines_have_to_agree(function):
         function([], [])
 
 
+def test_lower_cased_text_is_scored_as_it_is_too():
+    lowered = [line.lower() for line in REFERENCE]
+    found = scoring.scores(lowered, REFERENCE, "en", lowercase=True)
+    assert found["bleu"]["score"] == pytest.approx(100) and found["cased_bleu"]["score"] < 90
+    assert found["cased_bleu"] == scoring.scores(lowered, REFERENCE, "en")["bleu"]
+    assert "case:mixed" in found["cased_bleu"]["signature"]
+
+
 def test_three_scores_with_their_signatures():
     hypotheses = [REFERENCE[0], "The dog barks.", ""]
     scores = scoring.scores(hypotheses, REFERENCE, "en")
@@ -256,8 +264,9 @@ def comet_model(tmp_path):
 
 def test_comet_is_not_there(monkeypatch, comet_model):
     monkeypatch.setitem(sys.modules, "comet", None)
-    with pytest.raises(UsageError, match="not installed: pip install unbabel-comet"):
-        scoring.comet_score(["a"], ["b"], ["c"], comet_model)
+    for ask in (scoring.check_comet, lambda model: scoring.comet_score(["a"], ["b"], ["c"], model)):
+        with pytest.raises(UsageError, match="not installed: pip install unbabel-comet"):
+            ask(comet_model)
 
 
 def test_model_of_comet_is_not_there(comet_model):
@@ -283,7 +292,7 @@ def test_what_comet_is_given(monkeypatch, comet_model):
         return Model()
 
     expected = [{"src": "a", "mt": "b", "ref": "c"}]
-    stand_in = SimpleNamespace(load_from_checkpoint=load_from_checkpoint)
+    stand_in = SimpleNamespace(load_from_checkpoint=load_from_checkpoint, __spec__="comet")
     monkeypatch.setitem(sys.modules, "comet", stand_in)
     monkeypatch.setattr(scoring, "version", lambda name: "2.2.7")
     assert scoring.comet_score(["a"], ["b"], ["c"], comet_model) == {
