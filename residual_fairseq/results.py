@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,15 +41,15 @@ from .errors import UsageError
 from .formats import align
 from .recipe import flatten
 
-#: What may differ between trainings that are compared: what they are compared for, and what has
-#: no effect on the outcome.
-FREE_SETTINGS = {
+#: What has no effect on the outcome.
+WITHOUT_EFFECT = {"recipe.common.log_interval", "recipe.dataset.num_workers"}
+
+#: What may differ between trainings that are compared: what they are compared for, and the above.
+FREE_SETTINGS = WITHOUT_EFFECT | {
     "recipe.common.seed",
-    "recipe.common.log_interval",
     "recipe.model.residual_connection",
     "recipe.model.encoder.layers",
     "recipe.model.decoder.layers",
-    "recipe.dataset.num_workers",
 }
 
 #: Compared as a whole: fewer devices make up for it by more of the other.
@@ -170,10 +170,17 @@ def read_run(path: Path) -> Run:
     )
 
 
-def settings_of(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The settings that should be the same in trainings that are compared, by dotted key."""
+def settings_of(
+    content: Mapping[str, Any], free: Set[str] = FREE_SETTINGS
+) -> Iterator[tuple[str, Any]]:
+    """The settings that should be the same in trainings that are compared, by dotted key.
+
+    Args:
+        content: of a ``result.json``.
+        free: those that may differ. So may what the batch is made up of, where its size is said.
+    """
     batch = content.get("effective_batch_tokens")
-    free = FREE_SETTINGS | (set() if batch is None else BATCH_SETTINGS)
+    free = free | (set() if batch is None else BATCH_SETTINGS)
     for key in ("recipe", "corpus"):
         for name, setting in flatten({key: content.get(key) or {}}, "."):
             if name not in free and not name.startswith("recipe.distributed_training."):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from residual_fairseq.errors import UsageError
 from residual_fairseq.results import read_json, write_json
+from residual_fairseq.scoring import check_comet
 from scripts.benchmarks import BENCHMARKS, Benchmark
 from scripts.commands import CommandFailed, Commands
 from scripts.quickstart import depth, positive
@@ -69,8 +70,11 @@ def train(arguments: list[str]) -> None:
         print(shlex.join(training.train_command()), flush=True)
         failure = training.train(commands, describe_machine(1))
         if failure:
-            training.record(commands, describe_machine(1), failure)
-            raise UsageError(f"{args.out}: did not train: {failure}")
+            if not training.result:
+                training.record(commands, describe_machine(1), failure)
+            raise UsageError(
+                f"{args.out}: did not train: {failure}; to train again, remove that folder"
+            )
         print(f"{args.out}: trained, see {training.folder / 'train.log'}")
 
     perform(training, step)
@@ -102,6 +106,8 @@ def evaluate(arguments: list[str]) -> None:
     add_comet(parser)
     args = parse_run(parser, arguments)
     training = dataclasses.replace(training_of(args.run, read_run(args.run)), comet=args.comet)
+    if args.comet:
+        check_comet(args.comet)
     if args.dry_run:
         checkpoint = "average.pt" if training.checkpoints_to_average() else "checkpoint_best.pt"
         for test in training.corpus_record["tests"]:

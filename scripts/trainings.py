@@ -24,10 +24,12 @@ from residual_fairseq.divergence import diverged
 from residual_fairseq.errors import UsageError
 from residual_fairseq.language_id import LanguageIdentifier
 from residual_fairseq.logs import TrainingLog, read_log
-from residual_fairseq.recipe import flatten, read_recipe, section_flags, train_flags
-from residual_fairseq.results import read_json, write_json
+from residual_fairseq.recipe import read_recipe, section_flags, train_flags
+from residual_fairseq.results import WITHOUT_EFFECT, read_json, settings_of, write_json
 from residual_fairseq.scoring import (
+    check_comet,
     comet_score,
+    comet_signature,
     compound_split_bleu,
     detokenize,
     join_units,
@@ -49,6 +51,10 @@ PATHS = (
     ("checkpoint", "save_dir"),
 )
 
+#: What the machine decides, with the number of devices: a GPU computes in half precision, a CPU
+#: does not.
+PRECISION = {f"recipe.common.{name}" for name in ("fp16", "bf16", "amp")}
+
 #: Seconds between two lines of progress.
 PROGRESS_INTERVAL = 30.0
 
@@ -60,7 +66,7 @@ class Training:
     What comes of it in its folder:
 
         settings.json       everything that decides about the outcome
-        training.json       facts about the machine it was trained on
+        training.json       how and on what machine it was trained
         train.log           what fairseq-train said
         checkpoints/        those that the recipe keeps, and their mean
         generate/           what fairseq-generate said and wrote, a folder for each test set
@@ -114,6 +120,36 @@ class Training:
         return read_json(self.folder / "result.json")
 
     @property
+    def metrics(self) -> set[str]:
+        """The metrics that are asked for, by their key in ``result.json``."""
+        options = self.corpus_record["options"]
+        asked = {
+            "cased_bleu": options["lowercase"],
+            "tokenised_bleu": options["tokenizer"] == "moses" or self.compound_split,
+            "compound_split_bleu": self.compound_split,
+            "off_target": bool(self.language_samples()),
+            "comet": self.comet is not None,
+        }
+        return {"bleu", "chrf", "ter", *(name for name, wanted in asked.items() if wanted)}
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is a result, with every metric that is asked for; or of a failure."""
+        result = self.result
+        if not result or result["status"] == "failed":
+            return bool(result)
+        scores_of_tests = result["scores"].values()
+        return all(self.metrics <= found.keys() for found in scores_of_tests) and (
+            self.comet is None
+            or all(f["comet"]["signature"] == comet_signature(self.comet) for f in scores_of_tests)
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing left to train."""
+        return self.result is not None or self.log.finished
+
+    @property
     def log(self) -> TrainingLog:
         """What fairseq-train has logged so far."""
         path = self.folder / "train.log"
@@ -158,10 +194,6 @@ class Training:
             recipe[section].pop(key, None)
         corpus = {key: self.corpus_record[key] for key in ("options", "inputs")}
         return {"recipe": recipe, "corpus": corpus}
-
-    def effective_batch(self) -> int:
-        """Tokens per update at most, over all devices."""
-        return effective_batch(read_recipe(self.recipe, self.values()))
 
     def train_command(self) -> list[str]:
         return [sys.executable, "-m", "fairseq_cli.train", *train_flags(self.recipe, self.values())]
@@ -220,6 +252,10 @@ class Training:
     def claim_folder(self) -> None:
         """Make the folder, or take up what an earlier call has left there.
 
+        Of a training that has ended only what decides about the outcome has to be as it is now,
+        so it is taken up on a machine with another number of devices, or with none. One that has
+        not goes on from the middle of an epoch, which is counted in batches of one device.
+
         Raises:
             UsageError: that was a training with other settings.
         """
@@ -228,9 +264,18 @@ class Training:
         if earlier is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "settings.json", settings)
-        elif earlier != settings:
-            before, now = (dict(flatten(values, ".")) for values in (earlier, settings))
-            changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+            return
+        ended = self.ended
+        before, now = (
+            dict(settings_of(with_batch(values) if ended else values, WITHOUT_EFFECT))
+            for values in (earlier, settings)
+        )
+        changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+        if ended:
+            for key in PRECISION.intersection(changed):
+                changed.remove(key)
+                print(f"{self.name}: was trained with {key} {before.get(key)}", flush=True)
+        if changed:
             # What was asked for says more than what the recipe derives from it.
             asked = [f"recipe.{key}" for key in self.overrides]
             key = next((key for key in asked if key in changed), changed[0])
@@ -251,6 +296,8 @@ class Training:
         Raises:
             CommandFailed: fairseq-train failed for another reason.
         """
+        if self.result:
+            return self.result.get("reason")
         if not self.log.finished:
             try:
                 memory = commands.call(self.train_command(), self.folder / "train.log")
@@ -262,10 +309,13 @@ class Training:
             log = self.log
             if log.device_memory is not None:
                 memory = log.device_memory
-            write_json(
-                self.folder / "training.json", {"machine": machine, "peak_memory_bytes": memory}
-            )
+            facts = {"machine": machine, "peak_memory_bytes": memory, **self.how_it_trains()}
+            write_json(self.folder / "training.json", facts)
         return diverged(self.log, self.unigram_bits)
+
+    def how_it_trains(self) -> dict[str, Any]:
+        """What another call of the same command may do otherwise, on another machine."""
+        return {"train_command": shlex.join(self.train_command()), "versions": versions()}
 
     def average(self) -> tuple[str, int]:
         """Average the checkpoints that the recipe keeps for it, unless that is done.
@@ -276,10 +326,15 @@ class Training:
         Raises:
             UsageError: the checkpoints do not fit together.
         """
-        folder = self.folder / "checkpoints"
+        folder, result = self.folder / "checkpoints", self.result
         epochs = sum(
-            re.fullmatch(r"checkpoint\d+\.pt", path.name) is not None for path in folder.iterdir()
+            re.fullmatch(r"checkpoint\d+\.pt", path.name) is not None
+            for path in folder.glob("checkpoint*.pt")
         )
+        if not epochs and result:
+            # Whoever has the translations may have removed what made them.
+            command = shlex.split(result["generate_command"])
+            return Path(command[command.index("--path") + 1]).name, result["averaged"]
         number = min(self.checkpoints_to_average(), epochs)
         if not number:
             best = folder / "checkpoint_best.pt"
@@ -301,7 +356,8 @@ class Training:
             done = self.generated(test).with_name("done.json")
             command = self.generate_command(test, checkpoint)[3:]
             model = self.folder / "checkpoints" / checkpoint
-            stale = done.exists() and done.stat().st_mtime < model.stat().st_mtime
+            both = done.exists() and model.exists()
+            stale = both and done.stat().st_mtime < model.stat().st_mtime
             if stale or read_json(done) != command:
                 done.parent.mkdir(parents=True, exist_ok=True)
                 todo.append({"command": command, "done": str(done)})
@@ -320,7 +376,8 @@ class Training:
             checkpoint: name of a file in ``checkpoints``.
 
         Returns:
-            the scores by test set and metric.
+            the scores by test set and metric. Of translations that have not changed those stay
+            that are not asked for now.
 
         Raises:
             CommandFailed: fairseq-generate failed.
@@ -329,7 +386,10 @@ class Training:
         options = self.corpus_record["options"]
         post_process = self.corpus_record.get("post_process", "subword_nmt")
         self.translate(commands, checkpoint)
-        identifier = self.language_identifier()
+        metrics = self.metrics
+        samples = {lang: read_lines(path) for lang, path in self.language_samples().items()}
+        identifier = LanguageIdentifier(samples) if samples else None
+        earlier = (self.result or {}).get("scores", {})
         found = {}
         for test, facts in self.corpus_record["tests"].items():
             output = self.generated(test)
@@ -339,30 +399,29 @@ class Training:
             tokens = join_units(read_hypotheses(output, len(references)), post_process)
             translations = detokenize(tokens, lang, options["tokenizer"])
             lowercase = options["lowercase"]
-            found[test] = scores(translations, references, lang, lowercase)
+            plain = self.folder / f"{test}.{lang}"
+            unchanged = plain.exists() and read_lines(plain) == translations
+            found[test] = {
+                **(earlier.get(test, {}) if unchanged else {}),
+                **scores(translations, references, lang, lowercase),
+            }
             if identifier:
                 found[test]["off_target"] = off_target(translations, references, lang, identifier)
-            if options["tokenizer"] == "moses" or self.compound_split:
+            if "tokenised_bleu" in metrics:
                 tokenised = read_lines(f"{text}.tok.{lang}")
                 found[test]["tokenised_bleu"] = tokenised_bleu(tokens, tokenised, lowercase)
-                if self.compound_split:
-                    found[test]["compound_split_bleu"] = compound_split_bleu(tokens, tokenised)
+            if "compound_split_bleu" in metrics:
+                found[test]["compound_split_bleu"] = compound_split_bleu(tokens, tokenised)
             if self.comet:
                 sources = read_lines(f"{text}.{facts['source']}")
                 found[test]["comet"] = comet_score(sources, translations, references, self.comet)
-            write_text(
-                self.folder / f"{test}.{lang}", "".join(f"{line}\n" for line in translations)
-            )
+            write_text(plain, "".join(f"{line}\n" for line in translations))
         return found
 
-    def language_identifier(self) -> LanguageIdentifier | None:
-        """Tells the languages of a multilingual corpus apart; None for one of a single pair."""
+    def language_samples(self) -> dict[str, Path]:
+        """Text to tell the languages of a multilingual corpus apart by; none of a single pair."""
         samples = sorted((self.corpus / "text").glob("sample.*"))
-        return (
-            LanguageIdentifier({path.suffix[1:]: read_lines(path) for path in samples})
-            if samples
-            else None
-        )
+        return {path.suffix[1:]: path for path in samples}
 
     def perform(self, commands: Commands, machine: Mapping[str, Any]) -> dict[str, Any]:
         """Do what has not been done yet.
@@ -427,13 +486,11 @@ class Training:
             "parameters": log.parameters,
             "updates": log.updates,
             "words_per_second": log.words_per_second,
-            "effective_batch_tokens": self.effective_batch(),
             "train_loss_bits": log.train,
             "valid_loss_bits": log.valid,
-            "train_command": shlex.join(self.train_command()),
+            **self.how_it_trains(),
             **(read_json(self.folder / "training.json") or {"machine": machine}),
-            "versions": versions(),
-            **self.settings(),
+            **with_batch(read_json(self.folder / "settings.json") or self.settings()),
         }
         write_json(self.folder / "result.json", result)
         return result
@@ -469,6 +526,11 @@ def effective_batch(recipe: Mapping[str, Any]) -> int:
     devices = recipe.get("distributed_training", {}).get("distributed_world_size", 1)
     update_freq = recipe["optimization"].get("update_freq", [1])[0]
     return recipe["dataset"]["max_tokens"] * devices * update_freq
+
+
+def with_batch(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a training, with the batch as one number."""
+    return {**settings, "effective_batch_tokens": effective_batch(settings["recipe"])}
 
 
 def stopped_by_fairseq(log: TrainingLog) -> str | None:
@@ -519,13 +581,18 @@ def perform_all(
 
     Returns:
         By name, why a training failed; of those that did.
+
+    Raises:
+        UsageError: COMET is asked for, and is not there.
     """
+    for model in {training.comet for training in trainings} - {None}:
+        check_comet(model)
     missing = []
     for training in trainings:
-        if training.result is None:
-            missing.append(training)
-        else:
+        if training.complete:
             print(f"{training.name}: reused", flush=True)
+        else:
+            missing.append(training)
     if not missing:
         return {}
     gpu = torch.cuda.is_available()
@@ -550,7 +617,8 @@ def perform_all(
                         if result["status"] == "failed":
                             print(f"{name}: did not train: {result['reason']}", flush=True)
                         else:
-                            print(f"{name}: {result['bleu']:.2f} BLEU", flush=True)
+                            test = next(iter(result["scores"]))
+                            print(f"{name}: {result['bleu']:.2f} BLEU on {test}", flush=True)
                     except (CommandFailed, UsageError) as error:
                         failures[name] = str(error)
                         print(f"{name}: failed: {error}", flush=True)
@@ -584,7 +652,7 @@ def describe_machine(at_once: int) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """The versions of what a result depends on."""
-    names = ("torch", "sacrebleu", "sacremoses", "subword-nmt")
+    names = ("torch", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "sentencepiece")
     return {
         "python": platform.python_version(),
         "fairseq": fairseq.__version__,
