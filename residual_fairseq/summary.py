@@ -7,8 +7,8 @@ more than connection, depth and seed are named below it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
@@ -125,6 +125,22 @@ def summarise(
         summarise_benchmark(benchmarks[name], metrics, tests, baseline)
         for name in sorted(benchmarks)
     ]
+
+
+def only(summary: Summary, metrics: Set[str]) -> Summary:
+    """A summary without the columns of other metrics."""
+    columns = [column for column in summary.columns if column.metric in metrics]
+    return replace(
+        summary,
+        columns=columns,
+        rows=[
+            replace(row, cells={column: row.cells[column] for column in columns})
+            for row in summary.rows
+        ],
+        signatures={
+            metric: tests for metric, tests in summary.signatures.items() if metric in metrics
+        },
+    )
 
 
 def check_known(flag: str, asked: Sequence[str], known: set[str]) -> None:

@@ -29,6 +29,8 @@ class Benchmark:
         decoding: values of the recipe's ``generation`` for single test sets.
         compound_split: older papers score it with compounds split.
         others: corpora of other names that its recipe is for, too.
+        config: name of its recipe, if that is not the benchmark's.
+        multilingual: its recipe is for many pairs of languages.
     """
 
     name: str
@@ -37,10 +39,12 @@ class Benchmark:
     decoding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     compound_split: bool = False
     others: tuple[str, ...] = ()
+    config: str = ""
+    multilingual: bool = False
 
     @property
     def recipe(self) -> Path:
-        return CONFIGS / f"{self.name}.yaml"
+        return CONFIGS / f"{self.config or self.name}.yaml"
 
     def values(self, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
         """The recipe, with what it leaves open for a corpus empty.
@@ -72,16 +76,16 @@ class Benchmark:
             record: corpus.json of the corpus; others as of ``Training``.
 
         Raises:
-            UsageError: the corpus is of another benchmark, or there is no such connection.
+            UsageError: the corpus is of another benchmark, or of another kind than the recipe, or
+                there is no such connection.
         """
         name = record.get("benchmark") or self.name
-        if name not in (self.name, *self.others):
-            raise UsageError(f"--corpus {corpus}: prepared for {name}, not for {self.name}")
+        self.check_corpus(name, corpus, record)
         if connection not in REGISTRY:
             raise UsageError(f"no connection {connection}: known are {' '.join(sorted(REGISTRY))}")
         options = record["options"]
         direction = f"{options['source']}-{options['target']}" if "source" in options else ""
-        return Training(
+        training = Training(
             connection=connection,
             encoder_layers=layers[0],
             decoder_layers=layers[1],
@@ -97,6 +101,39 @@ class Benchmark:
             comet=comet,
             unigram_bits=unigram_bits(record),
         )
+        if training.values_of("model").get("share_all_embeddings") and not options.get(
+            "joined_dictionary", True
+        ):
+            raise UsageError(
+                f"{corpus} has a dictionary for each language, and {self.recipe.name} one "
+                "embedding for both: add --set model.share_all_embeddings=false"
+            )
+        return training
+
+    def check_corpus(self, name: str, corpus: Path, record: Mapping[str, Any]) -> None:
+        """Check that the recipe is for a corpus.
+
+        Args:
+            name: of what the corpus was prepared for.
+            corpus, record: as of ``training``.
+
+        Raises:
+            UsageError: it is not.
+        """
+        if name not in (self.name, *self.others):
+            raise UsageError(f"--corpus {corpus}: prepared for {name}, not for {self.name}")
+        multilingual = "task" in record
+        if multilingual != self.multilingual:
+            fitting = [
+                other.name
+                for other in BENCHMARKS.values()
+                if name in (other.name, *other.others) and other.multilingual == multilingual
+            ]
+            raise UsageError(
+                f"--corpus {corpus}: of {'many pairs' if multilingual else 'one pair'} of "
+                f"languages, which the recipe of {self.name} is not for; take that of "
+                f"{' or '.join(fitting) or 'another benchmark'}"
+            )
 
 
 BENCHMARKS = {
@@ -114,6 +151,13 @@ BENCHMARKS = {
             compound_split=True,
             others=("wmt14_en_de",),
         ),
-        Benchmark("opus100", "OPUS-100", "data_prep.opus100", others=("embedded",)),
+        Benchmark(
+            "opus100",
+            "OPUS-100",
+            "data_prep.opus100",
+            others=("embedded",),
+            multilingual=True,
+        ),
+        Benchmark("embedded", "Embedded corpus", "data_prep.embedded_corpus", config="quickstart"),
     )
 }

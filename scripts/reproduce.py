@@ -18,10 +18,11 @@ from typing import Any
 import torch
 
 from residual_fairseq.errors import UsageError
+from residual_fairseq.recipe import flatten
 from residual_fairseq.report import render
 from residual_fairseq.results import read_json, read_runs, write_text
-from residual_fairseq.scoring import METRICS
-from residual_fairseq.summary import summarise
+from residual_fairseq.scoring import METRICS, check_comet
+from residual_fairseq.summary import only, summarise
 from scripts.benchmarks import BENCHMARKS, Benchmark
 from scripts.quickstart import depth, positive
 from scripts.trainings import Training, effective_batch, perform_all
@@ -38,7 +39,7 @@ def parse(benchmark: Benchmark, arguments: list[str]) -> argparse.Namespace:
         description=f"{benchmark.title} from its archive to a table: prepares the data, trains "
         "every connection at every depth with every seed, averages checkpoints, translates, "
         "scores. What is done is not done again; the same command goes on after an interruption. "
-        f"Hyper-parameters are those of configs/{benchmark.name}.yaml.",
+        f"Hyper-parameters are those of configs/{benchmark.recipe.name}.",
     )
     parser.add_argument(
         "--connections",
@@ -209,14 +210,20 @@ def plain(text: str) -> Any:
 def trainings(
     benchmark: Benchmark,
     args: argparse.Namespace,
+    values: Mapping[str, Any],
     out: Path,
     corpus: Path,
     record: Mapping[str, Any],
 ) -> list[Training]:
     """Every training that was asked for.
 
+    Args:
+        values: as ``overrides`` returns them.
+        record: of the corpus, or what is known of it before it is prepared.
+
     Raises:
-        UsageError: an unknown connection, or an unusable depth or seed.
+        UsageError: an unknown connection, or an unusable depth or seed, or the corpus is not one
+            for this benchmark.
     """
     connections = words("connections", args.connections)
     try:
@@ -227,7 +234,6 @@ def trainings(
     if not all(seed.isdecimal() and int(seed) for seed in seeds):
         raise UsageError(f"--seeds {args.seeds!r}: write whole numbers above 0")
     seeds = list(dict.fromkeys(map(int, seeds)))
-    values = overrides(benchmark, args)
     return [
         benchmark.training(
             connection=connection,
@@ -271,14 +277,19 @@ def main(arguments: list[str] | None = None) -> None:
     corpus = Path(os.path.abspath(args.corpus or out / "corpus"))
     if args.corpus and (args.archive or args.prepare):
         raise UsageError("--corpus is prepared already: leave --archive and --prepare out")
+    if args.comet:
+        check_comet(args.comet)
     prepare = preparation(benchmark, args, corpus)
+    if args.corpus:
+        record = read_record(corpus)
+    else:
+        print(shlex.join(prepare), flush=True)
+        record = importlib.import_module(benchmark.preparation).plan(prepare[3:])
+    values = overrides(benchmark, args)
+    # What cannot be trained is refused before data is prepared for it.
+    planned = trainings(benchmark, args, values, out, corpus, record)
     if args.dry_run:
-        if args.corpus:
-            record = read_record(corpus)
-        else:
-            print(shlex.join(prepare))
-            record = importlib.import_module(benchmark.preparation).plan(prepare[3:])
-        for training in trainings(benchmark, args, out, corpus, record):
+        for training in planned:
             show_commands(training)
         return
     out.mkdir(parents=True, exist_ok=True)
@@ -287,11 +298,10 @@ def main(arguments: list[str] | None = None) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(f"--out {args.out}: another reproduction works there") from None
-        if not args.corpus:
-            print(shlex.join(prepare), flush=True)
-            if subprocess.run(prepare).returncode:
-                raise SystemExit(1)
-        todo = trainings(benchmark, args, out, corpus, read_record(corpus))
+        if not args.corpus and subprocess.run(prepare).returncode:
+            raise SystemExit(1)
+        todo = trainings(benchmark, args, values, out, corpus, read_record(corpus))
+        check_same_corpus(out, todo[0])
         for training in todo:
             training.claim_folder()
         failures = perform_all(todo, lock.fileno(), args.at_once)
@@ -302,21 +312,43 @@ def main(arguments: list[str] | None = None) -> None:
     raise SystemExit(1 if failures else 0)
 
 
+def check_same_corpus(out: Path, training: Training) -> None:
+    """Check that the trainings in ``out`` and a new one fit into a table.
+
+    Raises:
+        UsageError: an earlier one is of another corpus.
+    """
+    now = dict(flatten(training.settings()["corpus"], "."))
+    for path in sorted(out.glob("runs/*/settings.json")):
+        before = dict(flatten(read_json(path)["corpus"], "."))
+        for key in {**before, **now}:
+            if before.get(key) != now.get(key):
+                raise UsageError(
+                    f"{path.parent} is of another corpus, with {key} {before.get(key)}, not "
+                    f"{now.get(key)}: choose another --out"
+                )
+
+
 def show_table(out: Path) -> None:
-    """Print the table of all trainings in ``out``, and write it in the other formats."""
+    """Print the table of all trainings in ``out``, and write it in the other formats.
+
+    chrF and TER are in the files that scroll: with them lines get too long for a terminal.
+    """
     if not any(out.glob("runs/*/result.json")):
         return
     runs = read_runs([out / "runs"])
     scored = [run for run in runs if run.scores]
     found = next(iter(scored[0].scores.values())) if scored else {}
-    metrics = [metric for metric in METRICS if metric in found and metric not in ("chrf", "ter")]
+    metrics = [metric for metric in METRICS if metric in found] or ["bleu"]
     trained = {run.connection for run in scored}
     baseline = "post" if "post" in trained and len(trained) > 1 else None
-    summaries = summarise(runs, metrics or ["bleu"], None, baseline)
-    print(render(summaries, "text"))
+    whole = summarise(runs, metrics, None, baseline)
+    narrow = [only(summary, set(metrics) - {"chrf", "ter"}) for summary in whole]
+    print(render(narrow, "text"))
     for ending, form in FORMATS.items():
+        summaries = narrow if form == "latex" else whole
         write_text(out / f"results.{ending}", f"{render(summaries, form)}\n")
-    print(f"\nalso as {out / 'results'}.{{{','.join(FORMATS)}}}")
+    print(f"\nalso as {out / 'results'}.{{{','.join(FORMATS)}}}, in md and csv with chrF and TER")
 
 
 def read_record(corpus: Path) -> dict[str, Any]:

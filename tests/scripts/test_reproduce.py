@@ -1,10 +1,13 @@
 """What a reproduction would do, and what it refuses."""
 
+import csv
 import json
 
 import pytest
 from conftest import ROOT
+from made_runs import write_translated_run
 
+from data_prep import embedded_corpus, multi30k
 from residual_fairseq.errors import UsageError
 from scripts import reproduce
 from scripts.benchmarks import BENCHMARKS
@@ -51,7 +54,7 @@ def test_batch_is_kept_with_fewer_tokens_at_once(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--connections", "post nosuch"], "no connection nosuch: known are post pre residual"),
+        (["--connections", "post nosuch"], "no connection nosuch: known are .*post pre .*residual"),
         (["--depths", "six"], "--depths 'six'"),
         (["--seeds", "0"], "--seeds '0'"),
         (["--devices", "64"], "--devices 64: this machine has"),
@@ -59,11 +62,71 @@ def test_batch_is_kept_with_fewer_tokens_at_once(tmp_path, capsys):
         (["--prepare", "--target ja"], "Multi30k has en with de, fr or cs"),
         (["--corpus", "nowhere"], "--corpus .*nowhere: no corpus.json"),
         (["--corpus", "some", "--archive", "raw"], "leave --archive and --prepare out"),
+        (["--comet", "nowhere.ckpt"], "nowhere.ckpt: no such file"),
     ],
 )
 def test_wrong_use(tmp_path, capsys, arguments, message):
     with pytest.raises(UsageError, match=message):
         dry_run("multi30k", tmp_path, capsys, *arguments)
+
+
+def test_two_dictionaries_have_no_embeddings_in_common(tmp_path, capsys):
+    apart = ["--prepare", "--separate-dictionaries"]
+    with pytest.raises(UsageError, match="add --set model.share_all_embeddings=false"):
+        dry_run("iwslt14", tmp_path, capsys, *apart)
+    # Nor is anything prepared for it.
+    with pytest.raises(UsageError, match="add --set model.share_all_embeddings=false"):
+        reproduce.main(["iwslt14", "--out", str(tmp_path / "out"), *apart])
+    assert not (tmp_path / "out").exists()
+    set_apart = ["--set", "model.share_all_embeddings=false"]
+    assert "--share-all-embeddings" not in dry_run("iwslt14", tmp_path, capsys, *apart, *set_apart)
+
+
+@pytest.mark.parametrize(
+    ("languages", "fitting", "other"),
+    [("en,de", "embedded", "opus100"), ("en,de,fr", "opus100", "embedded")],
+)
+def test_embedded_corpus_of_either_kind(tmp_path, capsys, languages, fitting, other):
+    record = {**embedded_corpus.plan(["--languages", languages]), "benchmark": "embedded"}
+    (tmp_path / "corpus.json").write_text(json.dumps(record))
+    shown = dry_run(fitting, tmp_path, capsys, "--corpus", str(tmp_path))
+    assert shown.count("fairseq_cli.train") == 3
+    with pytest.raises(UsageError, match=f"languages, which .* {other} is not.*take .*{fitting}$"):
+        dry_run(other, tmp_path, capsys, "--corpus", str(tmp_path))
+
+
+def test_other_corpus_in_the_same_folder_is_refused(tmp_path, monkeypatch):
+    """Before anything is trained: there is no table for both."""
+    corpus, out = tmp_path / "corpus", tmp_path / "out"
+    corpus.mkdir()
+    trained = []
+    monkeypatch.setattr(reproduce, "perform_all", lambda todo, *others: trained.extend(todo) or {})
+
+    def reproduction_of(content, connections):
+        record = {**multi30k.plan([]), "inputs": {"train.en.gz": {"sha256": content}}}
+        (corpus / "corpus.json").write_text(json.dumps(record))
+        with pytest.raises(SystemExit) as end:
+            flags = ["--corpus", str(corpus), "--out", str(out), "--connections", connections]
+            reproduce.main(["multi30k", *flags])
+        return str(end.value)
+
+    assert reproduction_of("a", "post") == reproduction_of("a", "pre") == "0"
+    said = reproduction_of("b", "residual")
+    assert "post-4x4-seed1 is of another corpus, with inputs.train.en.gz.sha256 a, not b" in said
+    assert [training.connection for training in trained] == ["post", "pre"]
+
+
+def test_table_in_files_has_every_metric(tmp_path, capsys):
+    for connection, errors in (("post", 0.5), ("pre", 0.2)):
+        write_translated_run(tmp_path / "runs", connection, errors, ("one", "two"))
+    reproduce.show_table(tmp_path)
+    shown = capsys.readouterr().out
+    assert "made, sacreBLEU" in shown and "p against post" in shown and "chrF:" not in shown
+    for metric in ("sacreBLEU one", "chrF one", "TER average", "p against post"):
+        assert f"| {metric} " in (tmp_path / "results.md").read_text()
+    rows = list(csv.DictReader((tmp_path / "results.csv").open()))
+    assert {row["metric"] for row in rows} == {"bleu", "chrf", "ter"}
+    assert "chrF" not in (tmp_path / "results.tex").read_text()
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=BENCHMARKS)
