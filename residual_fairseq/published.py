@@ -17,7 +17,8 @@ class Published:
     Attributes:
         benchmarks: those it is of, as in ``result.json``.
         system: what it was called.
-        depth: "18+18" for layers of encoder and decoder; "" if that is not said.
+        depth: "18+18" for layers of encoder and decoder, "20" if only the encoder's are said; "" if
+            none are.
         metric: a key of ``scoring.METRICS``.
         scores: by test set, or by what was averaged over, with the digits that were published;
             empty of a training that failed.
@@ -97,7 +98,7 @@ def _opus(system, layers, out_of_english, into_english, mean):
         f"{layers}+{layers}",
         "bleu",
         {"en-X": out_of_english, "X-en": into_english, "all": mean},
-        "Zhang et al. 2020, table per language of github.com/bzhangGo/zero",
+        _ZERO_TABLE,
         "94 languages, each with tokeniser 13a, Chinese, Japanese and Korean too; sources cut to "
         "100 tokens",
         comparable=False,
@@ -120,12 +121,14 @@ def _multi30k(system, scores, source, remark, comparable=True):
 
 
 _CLINIC = "github.com/LiyuanLucasLiu/Transformer-Clinic, issue 12"
-_CLINIC_RECIPE = "RAdam, lr 7e-4, average of 10 checkpoints, mean of 5 seeds"
+_CLINIC_RECIPE = "512 wide, RAdam, lr 7e-4, average of 10 checkpoints, mean of 5 seeds"
 _ZERO = "Zhang et al. 2019, github.com/bzhangGo/zero"
 _FAIRSEQ_README = "flags of fairseq's README, public log"
+_ZERO_TABLE = "Zhang et al. 2020, table per language of github.com/bzhangGo/zero"
 _ADMIN_TORCH = "github.com/microsoft/admin-torch, example/README"
 _DLCL = "Wang et al. 2019, README of github.com/wangqiangneu/dlcl"
 _B2T_2022 = "as of June 2022; the average is computed"
+_DEEP = "neither whether compounds were split is said nor which of its changes were on"
 _NOT_SAID = "tokenisation and choice of checkpoint are not said"
 
 PUBLISHED = (
@@ -137,21 +140,45 @@ PUBLISHED = (
         "",
         "35.73",
         "README of github.com/layer6ai-labs/T-Fixup",
-        "average of 10 checkpoints",
+        "width not said, average of 10 checkpoints",
     ),
-    _iwslt(
-        "Post-LN",
-        "6+6",
-        "34.78",
-        _FAIRSEQ_README,
-        "separate dictionaries, best checkpoint, one seed",
+    *(
+        _iwslt(
+            "Post-LN",
+            "6+6",
+            score,
+            _FAIRSEQ_README,
+            f"512 wide, separate dictionaries, {checkpoint}, one seed",
+        )
+        for score, checkpoint in (
+            ("34.78", "best checkpoint"),
+            ("34.45", "epoch 100"),
+            ("34.43", "epoch 50"),
+            ("33.73", "epoch 20"),
+        )
     ),
     _iwslt(
         "Post-LN",
         "6+6",
         "35.28",
         "public log of fairseq-generate",
-        "joined dictionary, best checkpoint, one seed",
+        "width not said, joined dictionary, best checkpoint, one seed",
+    ),
+    _iwslt(
+        "Transformer, fairseq",
+        "",
+        "34.76",
+        "public log of fairseq-generate",
+        "joined dictionary by its count of reference tokens (131,156); nothing else is said",
+        None,
+    ),
+    _iwslt(
+        "transformer_iwslt_de_en, fairseq",
+        "6+6",
+        "34.66",
+        "quoted by a port to Paddle",
+        "512 wide, epoch 41",
+        None,
     ),
     _iwslt("PRIME", "", "35.07", "github.com/lancopku/Prime, issue 9", "best checkpoint", None),
     _iwslt(
@@ -180,6 +207,28 @@ PUBLISHED = (
         {"test": "33.73"},
         "JoeyNMT, docs/benchmarks",
         "256 wide, 32,000 BPE merges",
+        case="lc",
+    ),
+    Published(
+        ("iwslt14 de-en",),
+        "JoeyNMT, version 1",
+        "",
+        "bleu",
+        {"test": "31.00"},
+        "JoeyNMT, docs/benchmarks",
+        "recipe not said",
+        comparable=None,
+        case="lc",
+    ),
+    Published(
+        ("iwslt14 de-en",),
+        "JoeyNMT, multilingual",
+        "",
+        "bleu",
+        {"test": "35.28"},
+        "JoeyNMT, docs/benchmarks",
+        "200 million parameters, trained on more data",
+        comparable=False,
         case="lc",
     ),
     _b2t(
@@ -252,13 +301,13 @@ PUBLISHED = (
     _wmt14("Admin", "100+100", "29.65", _ADMIN_TORCH),
     _wmt14("Admin, O(1) output change", "6+6", "27.79", _ADMIN_TORCH),
     _wmt14("Admin, O(1) output change", "18+18", "28.89", _ADMIN_TORCH),
-    _wmt14("Pre-LN", "20+6", "28.9", _DLCL),
-    _wmt14("DLCL, Post-LN", "25+6", "29.2", _DLCL),
-    _wmt14("DLCL, Pre-LN", "30+6", "29.3", _DLCL),
+    _wmt14("Pre-LN", "20", "28.9", _DLCL),
+    _wmt14("DLCL, Post-LN", "25", "29.2", _DLCL),
+    _wmt14("DLCL, Pre-LN", "30", "29.3", _DLCL),
     _wmt14("Transformer", "6+6", "27.59", _ZERO),
-    _wmt14("DS-Init, merged attention", "12+12", "28.55", _ZERO),
-    _wmt14("DS-Init, merged attention", "20+20", "28.67", _ZERO),
-    _wmt14("DS-Init, merged attention", "30+30", "28.86", _ZERO),
+    _wmt14("deep Transformer", "12+12", "28.55", _ZERO, _DEEP),
+    _wmt14("deep Transformer", "20+20", "28.67", _ZERO, _DEEP),
+    _wmt14("deep Transformer", "30+30", "28.86", _ZERO, _DEEP),
     _opus("Transformer", 6, "19.50", "27.60", "23.55"),
     _opus("merged attention", 6, "18.49", "26.90", "22.70"),
     _opus("merged attention, language-aware", 6, "21.39", "27.50", "24.45"),
@@ -272,8 +321,25 @@ PUBLISHED = (
         "bleu",
         {"all": "32.1"},
         "listing at wizwand.com",
-        "DeepNet counts the layers of both stacks together",
+        "the depth follows: DeepNet counts the layers of both stacks together",
         comparable=None,
+        certainty="computed",
+    ),
+    *(
+        Published(
+            ("opus100",),
+            system,
+            depth,
+            "bleu",
+            {"en-de": out_of_english, "de-en": into_english},
+            _ZERO_TABLE,
+            "sources cut to 100 tokens",
+            comparable=None,
+        )
+        for system, depth, out_of_english, into_english in (
+            ("Transformer", "6+6", "24.9", "29.2"),
+            ("merged attention, language-aware", "24+24", "26.8", "31.2"),
+        )
     ),
     _multi30k(
         "Transformer-Tiny, Post-LN",

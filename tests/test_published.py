@@ -32,6 +32,17 @@ def test_averages_are_those_of_their_numbers():
         assert float(result.scores["all"]) == pytest.approx(average, abs=0.0051)
 
 
+def test_what_is_not_said_is_not_claimed():
+    """A reader has to see what makes a number another one than ours, which is 256 wide."""
+    for result in of("iwslt14 de-en"):
+        if result.comparable:
+            assert "wide" in result.remark or "width not said" in result.remark
+    depths = {result.depth for result in of("wmt14_en_de en-de") if "Wang" in result.source}
+    assert depths == {"20", "25", "30"}
+    (deepnet,) = (result for result in of("opus100") if result.system == "DeepNet")
+    assert deepnet.certainty == "computed"
+
+
 def test_benchmarks():
     assert {result.system for result in of("multi30k en-de")} >= {"Transformer-Tiny, Post-LN"}
     assert of("iwslt14 de-en") and of("wmt_en_de en-de") and of("wmt14_en_de en-de")
