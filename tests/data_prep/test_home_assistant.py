@@ -69,6 +69,33 @@ def test_no_text_of_the_test_set_is_trained_on(wheel, tmp_path):
     assert len(list(read_lines(out / "test.de"))) == 3
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"en": "Only in valid and test", "de": "Nur in beiden"},
+        # Other German for the same English, and the same German for other English.
+        {"en": "Only in valid and test", "de": "Nur dort"},
+        {"en": "Not in the training text", "de": "Nur in beiden"},
+    ],
+    ids=["both", "English", "German"],
+)
+def test_no_text_of_the_test_set_is_in_the_validation_set(tmp_path, texts):
+    first = {"en": {"a": "Only in valid and test"}, "de": {"a": "Nur in beiden"}}
+    components = {
+        split: {lang: {"own": f"{lang} text of {split}"} for lang in ("en", "de")}
+        for split in ("train", "valid", "test")
+    }
+    for lang in ("en", "de"):
+        components["valid"][lang] |= first[lang]
+        components["test"][lang]["b"] = texts[lang]
+    named = {names_of(split, 1)[0]: content for split, content in components.items()}
+    (tmp_path / "out").mkdir()
+    counts = extract(write_wheel(tmp_path / "ha.whl", named), "de", "en", tmp_path / "out")
+    assert counts["valid"]["pairs"] == 2
+    assert counts["test"]["dropped"] == {"in the validation text": 1}
+    assert list(read_lines(tmp_path / "out" / "test.de")) == ["de text of test"]
+
+
 def test_test_sets_of_all_languages_have_the_same_components(wheel, tmp_path):
     for target in ("en", "zh_Hans"):
         (tmp_path / target).mkdir()
