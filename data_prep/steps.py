@@ -25,6 +25,7 @@ from data_prep.text import (
 )
 from data_prep.tokens import detokenize, tokenize
 from residual_fairseq.errors import UsageError
+from residual_fairseq.scoring import bleu_tokenizer
 
 #: Moses' clean-corpus-n drops pairs with longer words: they are no words.
 MAX_WORD_LENGTH = 1000
@@ -256,7 +257,7 @@ def compare_round_trip(options: Options, text: Path, units: Path, workers: int) 
             before = map(normalise, references)
             if options.lowercase:
                 before = map(str.lower, before)
-            bleu = BLEU(lowercase=options.lowercase)
+            bleu = BLEU(lowercase=options.lowercase, tokenize=bleu_tokenizer(lang))
             score = bleu.corpus_score(back, [references])
             counts[split][lang] = {
                 "lines": len(back),

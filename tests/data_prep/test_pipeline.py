@@ -27,6 +27,7 @@ from data_prep.pipeline import prepare, read_folder
 from data_prep.text import SPLITS, normalise, read_lines, sha256, write_lines
 from data_prep.tokens import detokenize, tokenize
 from residual_fairseq.errors import UsageError
+from residual_fairseq.scoring import bleu_tokenizer
 
 ENGLISH = [
     'Tom\'s dog said: "Hello, Mr. Smith!"',
@@ -226,6 +227,18 @@ def test_lower_case_shows_in_the_signature_and_in_the_tokens(tmp_path, corpus, w
     tokens = list(read_lines(tmp_path / "out" / "text" / "test.tok.de"))
     assert "boot-haus" in " ".join(tokens) and "@@" not in " ".join(tokens)
     assert "Boot-Haus" in (tmp_path / "out" / "text" / "test.de").read_text()
+
+
+def test_the_round_trip_is_scored_as_translations_into_the_language_are(
+    tmp_path, corpus, without_fairseq
+):
+    for split in SPLITS:
+        (corpus / f"{split}.de").unlink()
+        lines = sum(1 for _ in read_lines(corpus / f"{split}.en"))
+        write_lines(corpus / f"{split}.ja", ["カメラ デバイス：{error} カメラ"] * lines)
+    back = run(corpus, tmp_path / "out", target="ja")["counts"]["round-trip"]["test"]
+    assert "tok:13a" in back["en"]["signature"]
+    assert f"tok:{bleu_tokenizer('ja')}" in back["ja"]["signature"]
 
 
 @pytest.mark.slow
