@@ -5,6 +5,7 @@ The folder that comes out:
     bin/                the data-bin
     codes               BPE codes, learned on both languages
     vocab.LANG          BPE units of a language, with their frequency in the training text
+                        (of text that came in units: codes and vocab as they came, if they did)
     text/TEST.LANG      a test set, byte for byte as it was given: what sacreBLEU compares with
     text/TEST.tok.LANG  the same as the model sees it, BPE joined: for tokenised BLEU
     corpus.json         options, where the text is from, counts at every step, versions, SHA-256
@@ -30,6 +31,7 @@ from data_prep.stages import (
     check_reusable,
     disk_errors_reported,
     is_empty_folder,
+    locked,
     open_work_folder,
     run_stage,
 )
@@ -117,11 +119,17 @@ def prepare_folder(
         the content of ``corpus.json``.
 
     Raises:
-        UsageError: ``out`` holds something else, or the disk is full.
+        UsageError: ``out`` holds something else, the disk is full, or another run is at it.
     """
     out = Path(os.path.abspath(out))
     with disk_errors_reported(out):
-        return reusable(out, request) or make_folder(request, facts, out, build)
+        record = reusable(out, request)
+        if record is None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with locked(out):
+                # Another run may have made it by now.
+                record = reusable(out, request) or make_folder(request, facts, out, build)
+    return record
 
 
 def reusable(out: Path, request: dict) -> dict | None:
@@ -134,7 +142,7 @@ def reusable(out: Path, request: dict) -> dict | None:
         record = read_json(out / "corpus.json")
         if record is None:
             raise UsageError(f"--out {out}: exists and is not an earlier output; choose another")
-        check_reusable(out, record, request)
+        check_reusable(out, record, request, tool_versions())
         print(f"{out}: reused", flush=True)
         return record
     return None
@@ -144,10 +152,9 @@ def make_folder(
     request: dict, facts: Mapping[str, Any], out: Path, build: Callable[[Path, Path], dict]
 ) -> dict:
     """What ``prepare_folder`` does if there is nothing yet."""
-    request["versions"] = tool_versions()
+    request = {**request, "versions": tool_versions()}
     work = out.with_name(f"{out.name}.partial")
-    open_work_folder(work, request)
-    result = work / "result"
+    result = open_work_folder(work, request)
     (result / "text").mkdir(parents=True, exist_ok=True)
     counts = build(work, result)
     files = sorted(path for path in result.rglob("*") if path.is_file())
@@ -238,6 +245,9 @@ def run_stages(text: Text, options: Options, work: Path, result: Path, workers: 
         lambda _: binarise(units, options, result / "bin", result / "preprocess.log", workers),
         False,
     )
+    for name in ("codes", "vocab"):
+        if options.in_units and (given / name).exists():
+            shutil.copyfile(given / name, result / name)
     for test in options.tests:
         for lang in options.languages:
             raw = steps.raw_text(given, test, lang) or given / f"{test}.{lang}"

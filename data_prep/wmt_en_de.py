@@ -26,7 +26,8 @@ LANGUAGES = ("en", "de")
 VALID = "newstest2013"
 #: B2T and ResiDual report all of them, although the choice of a checkpoint has seen 2013.
 TESTS = tuple(f"newstest{year}" for year in range(2010, 2017))
-CODES = "bpe.32000"
+#: Files that the units were made with, by the names that they get; not every copy has them.
+EXTRAS = {"codes": "bpe.32000", "vocab": "vocab.bpe.32000"}
 
 SOURCES = (
     Source(
@@ -71,8 +72,7 @@ def inputs(archives: Sequence[Path]) -> dict:
                 yield units_file(split, lang)
             for test in TESTS:
                 yield f"{test}.{lang}"
-        if archive.holds(CODES):
-            yield CODES
+        yield from filter(archive.holds, EXTRAS.values())
 
     return archive.facts(names())
 
@@ -80,7 +80,8 @@ def inputs(archives: Sequence[Path]) -> dict:
 def extract(archives: Sequence[Path], out: Path) -> dict:
     """Write ``train.LANG``, ``valid.LANG`` and ``newstestYEAR.LANG`` in units, and the raw texts.
 
-    The BPE codes come along as ``codes``, if the archive has them.
+    The BPE codes and their vocabulary come along as ``codes`` and ``vocab``, if the archive has
+    them.
 
     Args:
         archives: wmt16_en_de.tar.gz, packed or unpacked.
@@ -114,8 +115,9 @@ def extract(archives: Sequence[Path], out: Path) -> dict:
         *(out / f"valid.{lang}" for lang in LANGUAGES),
         _read_pairs(archive, [units_file(VALID, lang) for lang in LANGUAGES]),
     )
-    if archive.holds(CODES):
-        write_lines(out / "codes", archive.text(CODES))
+    for name, file in EXTRAS.items():
+        if archive.holds(file):
+            write_lines(out / name, archive.text(file))
     return {"pairs": pairs}
 
 

@@ -6,9 +6,12 @@ import errno
 import json
 import os
 import random
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
+from conftest import ROOT
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizerConfig
 from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE, SubwordNMTBPEConfig
@@ -504,6 +507,76 @@ def test_an_interrupted_run_of_other_text_is_started_anew(
     capsys.readouterr()
     assert run(corpus, tmp_path / "out")["counts"]["clean"]["train"]["pairs"] == 49
     assert "reused" not in capsys.readouterr().out
+
+
+def test_other_versions_of_tools_are_reported(
+    tmp_path, corpus, without_fairseq, monkeypatch, capsys
+):
+    versions = {**pipeline.tool_versions(), "python": "3.11.4"}
+    monkeypatch.setattr(pipeline, "tool_versions", lambda: versions)
+    run(corpus, tmp_path / "out")
+    capsys.readouterr()
+    versions |= {"python": "3.11.9"}
+    run(corpus, tmp_path / "out")
+    assert capsys.readouterr().err == ""
+    versions |= {"sacremoses": "9.9", "python": "3.12.1"}
+    run(corpus, tmp_path / "out")
+    warning = capsys.readouterr().err
+    assert warning.startswith(
+        f"WARNING: {tmp_path / 'out'} was made with python 3.11.4 (now 3.12.1)"
+    )
+    assert "(now 9.9)" in warning and warning.count("\n") == 1
+
+
+def test_two_runs_do_not_make_the_same_folder(tmp_path, corpus, without_fairseq, monkeypatch):
+    learn = steps.learn_codes
+
+    def run_again(*arguments):
+        with pytest.raises(UsageError, match="--out .*out: another run is making it; wait"):
+            run(corpus, tmp_path / "out")
+        return learn(*arguments)
+
+    monkeypatch.setattr(steps, "learn_codes", run_again)
+    run(corpus, tmp_path / "out")
+    assert (tmp_path / "out" / "codes").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "text"]
+
+
+def test_the_lock_of_a_run_that_was_killed_is_no_lock(tmp_path, corpus, without_fairseq):
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "out")], cwd=ROOT, capture_output=True
+    )
+    assert killed.returncode == -9 and (tmp_path / "out.lock").exists()
+    run(corpus, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "text"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from data_prep.stages import locked
+with locked(Path(sys.argv[1])):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_was_left_of_a_run_that_was_killed_at_its_end_is_not_reused(
+    tmp_path, corpus, without_fairseq, monkeypatch, capsys
+):
+    with monkeypatch.context() as patch:
+
+        def interrupt(_):
+            raise KeyboardInterrupt
+
+        patch.setattr(pipeline.shutil, "rmtree", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(corpus, tmp_path / "out")
+    (tmp_path / "out").rename(tmp_path / "first")
+    capsys.readouterr()
+    run(corpus, tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(tmp_path / "first")
+    assert "reused" not in capsys.readouterr().out
+    assert not (tmp_path / "out.partial").exists()
 
 
 @needs_dev_full

@@ -24,6 +24,7 @@ SHA256 = {
     "newstest2014.raw.de": "20c13c7e2d4284d0fb36d3746beab0cd90ef203ecccbe2cbbd8182dc760eee01",
     "newstest2016.raw.de": "33fcf99d43300c1b58180419236448398d7e0eab3fcfd9fc824f52d78e3ae5f5",
     "codes": "9509a378e572b54be8161fedb83396eae803155a33485dc41223a7014ed5eba7",
+    "vocab": "a884c6c48783638c6747bbc63e7a58026c13acfbc4b87a5969991e60079dcfd1",
 }
 PAIRS = {"train": 60, "valid": 4, **dict.fromkeys(TESTS, 4)}
 
@@ -60,7 +61,7 @@ def test_counts_and_bytes_are_the_same_from_every_form_of_the_archive(tmp_path, 
     for _ in range(2):
         assert extract([path], out) == {"pairs": PAIRS}
         assert sums(out) == SHA256
-        assert len(os.listdir(out)) == 2 * (2 + 2 * len(TESTS)) + 1
+        assert len(os.listdir(out)) == 2 * (2 + 2 * len(TESTS)) + 2
 
 
 def test_the_archive_is_downloaded_and_read(tmp_path, out, monkeypatch):
@@ -122,7 +123,7 @@ def test_inputs_are_known_without_extracting(tmp_path):
     assert inputs([path]) == {"wmt16_en_de.tar.gz": facts(path)}
     folder = unpack(wmt_en_de_files(), tmp_path / "unpacked")
     found = inputs([folder])
-    assert len(found) == 2 + 4 * len(TESTS) + 1
+    assert len(found) == 2 + 4 * len(TESTS) + 2
     assert found["bpe.32000"] == facts(folder / "bpe.32000")
 
 
