@@ -192,6 +192,19 @@ class Archive:
         member = self.find(name)
         return _decode(self._lines(member), member)
 
+    def content(self, name: str) -> bytes:
+        """A file as it is.
+
+        Args:
+            name: as in ``find``.
+
+        Raises:
+            UsageError: as ``find``.
+        """
+        member = self.find(name)
+        with damage_reported(member, member.name), self._opened(member) as file:
+            return file.read()
+
     def facts(self, names: Iterable[str]) -> dict:
         """What tells the files that some text is read from, from others.
 

@@ -8,6 +8,7 @@ Moses tokens, 10,000 joint BPE merges, one dictionary.
 from __future__ import annotations
 
 import argparse
+import gzip
 import zlib
 from pathlib import Path
 
@@ -95,21 +96,18 @@ def decompress(archive: Archive, name: str) -> list[str]:
     """The lines of a text compressed by gzip.
 
     Raises:
-        UsageError: the file is missing or damaged, or not UTF-8.
+        UsageError: the file is missing, damaged or empty, or not UTF-8.
     """
-    # A line feed behind the end is no part of the compressed data.
-    compressed = b"".join(line + b"\n" for line in archive.lines(name))
-    reader = zlib.decompressobj(wbits=31)
     try:
-        content = reader.decompress(compressed)
-        if not reader.eof:
-            raise zlib.error("its end is missing")
+        content = gzip.decompress(archive.content(name))
         text = content.decode("utf-8")
-    except zlib.error as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"{archive}: {name} is damaged ({error})") from None
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{archive}: {name}, line {line}: not valid UTF-8") from None
+    if not text:
+        raise UsageError(f"{archive}: {name} is empty")
     return text.removesuffix("\n").split("\n")
 
 

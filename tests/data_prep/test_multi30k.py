@@ -47,6 +47,12 @@ def test_plain_files_do_as_well(raw, tmp_path):
     assert multi30k.extract(Archive([raw]), OPTIONS, out)["train"] == {"lines": 8}
 
 
+def test_files_in_several_parts_are_read_to_the_end(raw, tmp_path):
+    parts = (b"a\nb\n", b"", b"c\n")
+    (raw / "val.de.gz").write_bytes(b"".join(gzip.compress(part, mtime=0) for part in parts))
+    assert multi30k.decompress(Archive([raw]), "val.de.gz") == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -54,8 +60,11 @@ def test_plain_files_do_as_well(raw, tmp_path):
         ("val.de.gz", b"\x1f\x8b but no more", "val.de.gz is damaged"),
         ("val.de.gz", gzip.compress(b"x" * 5000, mtime=0)[:-9], "val.de.gz is damaged"),
         ("val.de.gz", gzip.compress(b"gut\nnicht \xff gut\n", mtime=0), "line 2: not valid UTF-8"),
+        ("val.de.gz", gzip.compress(b"gut\n", mtime=0) + b"more", "val.de.gz is damaged"),
+        ("val.de.gz", gzip.compress(b"", mtime=0), "val.de.gz is empty"),
+        ("val.de.gz", b"", "val.de.gz is empty"),
     ],
-    ids=["missing", "header", "end", "encoding"],
+    ids=["missing", "header", "end", "encoding", "behind the end", "no text", "no bytes"],
 )
 def test_unusable_files_are_named(raw, tmp_path, name, content, message):
     (raw / name).unlink()
