@@ -42,17 +42,16 @@ DROPPED_TAGS = ("<url>", "<talkid>", "<keywords>")
 _STRIPPED_TAG = re.compile("</?(title|description)>")
 _CREDIT = re.compile("<(speaker|reviewer|translator)[ >]")
 
+_MD5, _BYTES = "md5:10936dfdf616504ddbd844e91b94ef4a", 19_982_877
 SOURCES = (
     Source(
         "de-en.tgz",
         (
             "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
             "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
-            # WIT3's own; gone since December 2020.
-            "https://wit3.fbk.eu/archive/2014-01/texts/de/en/de-en.tgz",
         ),
-        "md5:10936dfdf616504ddbd844e91b94ef4a",
-        19_982_877,
+        _MD5,
+        _BYTES,
         # WIT3's successor to that: all languages, de-en.tgz is in it.
         otherwise=Source(
             "2014-01.tgz",
@@ -60,6 +59,13 @@ SOURCES = (
                 # Without "confirm" Google Drive answers with a page about viruses.
                 "https://drive.google.com/uc?export=download&confirm=t"
                 "&id=1GnBarJIbNgEIIDvUyKDtLmv35Qcxg6Ed",
+            ),
+            # WIT3's own; gone since December 2020.
+            otherwise=Source(
+                "de-en.tgz",
+                ("https://wit3.fbk.eu/archive/2014-01/texts/de/en/de-en.tgz",),
+                _MD5,
+                _BYTES,
             ),
         ),
     ),

@@ -94,6 +94,15 @@ def test_the_archive_is_downloaded_and_read(tmp_path, out, monkeypatch):
     assert inputs([path]) == {"2014-01.tgz": facts(path)}
 
 
+def test_an_address_that_is_known_to_be_dead_is_the_last():
+    source, places = SOURCES[0], []
+    while source:
+        places += source.addresses
+        source = source.otherwise
+    dead = [place for place in places if "wit3.fbk.eu" in place]
+    assert len(places) == 4 and places[-1:] == dead
+
+
 def shell(command, path):
     """What a shell command makes of a file."""
     return subprocess.run(
