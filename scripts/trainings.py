@@ -11,6 +11,7 @@ import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Mapping, Sequence
@@ -183,13 +184,18 @@ class Training:
         open_values = {"task.data": "", "task.langs": "", "task.lang_pairs": ""}
         return read_recipe(self.recipe, open_values)["task"].get("encoder_langtok")
 
-    def values_of(self, section: str) -> dict[str, Any]:
+    @cached_property
+    def whole_recipe(self) -> Mapping[str, Mapping[str, Any]]:
+        """All values of the recipe; read once, since a test set in 200 directions asks for them."""
+        return read_recipe(self.recipe, self.values())
+
+    def values_of(self, section: str) -> Mapping[str, Any]:
         """The values of a section of the recipe."""
-        return read_recipe(self.recipe, self.values()).get(section, {})
+        return self.whole_recipe.get(section, {})
 
     def settings(self) -> dict[str, Any]:
         """Everything that decides about the outcome: the recipe without its paths, the corpus."""
-        recipe = read_recipe(self.recipe, self.values())
+        recipe = {section: dict(values) for section, values in self.whole_recipe.items()}
         for section, key in PATHS:
             recipe[section].pop(key, None)
         corpus = {key: self.corpus_record[key] for key in ("options", "inputs")}
@@ -221,7 +227,7 @@ class Training:
             checkpoint: name of a file in ``checkpoints``.
         """
         facts = self.corpus_record["tests"][test]
-        recipe = read_recipe(self.recipe, self.values())
+        recipe = self.whole_recipe
         # How to sample is of no use here, and fairseq-generate reads the languages from this.
         task = {
             key: value
