@@ -33,6 +33,24 @@ class BaseConfig(TransformerConfig):
         default="residual",
         metadata={"help": f"how a stack carries its residual stream: {', '.join(REGISTRY)}"},
     )
+    word_dropout: float = field(
+        default=0.0,
+        metadata={
+            "help": "training: probability to set a word's embedding to zero, in the source and in "
+            "the target prefix"
+        },
+    )
+    word_replacement: float = field(
+        default=0.0,
+        metadata={
+            "help": "training: probability to replace a word by a random one, which is reached "
+            "after some updates"
+        },
+    )
+    word_replacement_decay: float = field(
+        default=1000.0,
+        metadata={"help": "k: the probability to keep a word decays as k / (k + exp(updates / k))"},
+    )
     scale_attn: bool = field(
         default=False,
         metadata={"help": "decoder layers: LayerNorm after self-attention (NormFormer)"},
@@ -167,6 +185,15 @@ def check(cfg) -> None:
     for name, (without_effect, why) in REFUSED.items():
         if getattr(cfg, name) != without_effect:
             raise UsageError(f"--{name.replace('_', '-')} {why}")
+    for name in ("word_dropout", "word_replacement"):
+        if not 0 <= getattr(cfg, name) < 1:
+            raise UsageError(
+                f"--{name.replace('_', '-')} {getattr(cfg, name)} is no probability below 1"
+            )
+    if cfg.word_replacement_decay != defaults.word_replacement_decay and not cfg.word_replacement:
+        raise UsageError("--word-replacement-decay needs --word-replacement")
+    if cfg.word_replacement_decay <= 0:
+        raise UsageError(f"--word-replacement-decay {cfg.word_replacement_decay} is not above 0")
     if cfg.tie_adaptive_proj and cfg.adaptive_softmax_cutoff is None:
         raise UsageError("--tie-adaptive-proj needs --adaptive-softmax-cutoff")
     shared = cfg.share_all_embeddings or cfg.share_decoder_input_output_embed

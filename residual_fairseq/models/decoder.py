@@ -9,7 +9,7 @@ from torch import Tensor
 from ..errors import UsageError
 from ..modules import DecoderLayer
 from ..modules.masks import causal_mask, token_mask
-from .encoder import rename_closing_norm, wrap_layer
+from .encoder import perturbation, rename_closing_norm, wrap_layer
 from .places import connection_of_ends, connections_of_layer
 
 
@@ -36,6 +36,7 @@ class ResidualTransformerDecoder(TransformerDecoderBase):
         # The name that --retain-dropout-modules knows it by.
         self.dropout_module.module_name = "TransformerDecoder"
         self.connection = connection_of_ends(cfg, "decoder")
+        self.perturbation = perturbation(cfg, dictionary)
         self.trains_alignment = False
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
@@ -128,7 +129,9 @@ class ResidualTransformerDecoder(TransformerDecoderBase):
             prev_output_tokens = prev_output_tokens[:, -1:]
             if positions is not None:
                 positions = positions[:, -1:]
-        x = self.embed_scale * self.embed_tokens(prev_output_tokens.contiguous())
+        tokens = self.perturbation.replace(prev_output_tokens.contiguous())
+        embedded = self.perturbation.drop(self.embed_tokens(tokens), tokens)
+        x = self.embed_scale * embedded
         if self.quant_noise is not None:
             x = self.quant_noise(x)
         if self.project_in_dim is not None:

@@ -7,7 +7,7 @@ from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor, nn
 
-from ..modules import EncoderLayer
+from ..modules import EncoderLayer, WordPerturbation
 from ..modules.masks import token_mask
 from .places import connection_of_ends, connections_of_layer
 
@@ -31,6 +31,7 @@ class ResidualTransformerEncoder(TransformerEncoderBase):
         # The name that --retain-dropout-modules knows it by.
         self.dropout_module.module_name = "TransformerEncoder"
         self.connection = connection_of_ends(cfg, "encoder")
+        self.perturbation = perturbation(cfg, dictionary)
 
     def build_encoder_layer(self, cfg):
         layer = EncoderLayer(cfg, connections_of_layer(cfg, "encoder", self._layers_built))
@@ -60,6 +61,9 @@ class ResidualTransformerEncoder(TransformerEncoderBase):
             (before the stack's closing LayerNorm, if it has one), ``(T, B, C)``.
         """
         padding = src_tokens.eq(self.padding_idx)
+        if token_embeddings is None:
+            src_tokens = self.perturbation.replace(src_tokens)
+            token_embeddings = self.perturbation.drop(self.embed_tokens(src_tokens), src_tokens)
         x, encoder_embedding = self.forward_embedding(src_tokens, token_embeddings)
         mask = token_mask(padding)
         if mask is not None:
@@ -91,6 +95,13 @@ class ResidualTransformerEncoder(TransformerEncoderBase):
         state_dict = super().upgrade_state_dict_named(state_dict, name)
         rename_closing_norm(state_dict, name)
         return state_dict
+
+
+def perturbation(cfg, dictionary) -> WordPerturbation:
+    """What ``--word-dropout`` and ``--word-replacement`` do to the words of a stack's input."""
+    return WordPerturbation(
+        dictionary, cfg.word_dropout, cfg.word_replacement, cfg.word_replacement_decay
+    )
 
 
 def wrap_layer(layer: nn.Module, cfg) -> nn.Module:
