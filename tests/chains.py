@@ -8,6 +8,9 @@ import sys
 
 from conftest import ROOT
 
+from residual_fairseq.scoring import read_lines, score
+from residual_fairseq.significance import metric_of
+
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": str(ROOT),
@@ -44,7 +47,11 @@ def run(benchmark, *arguments):
 
 
 def check_chain(benchmark, archive, out, *arguments):
-    """Two connections at two depths, to a table; then all of it again, which does nothing."""
+    """Two connections at two depths, to a table; then all of it again, which does nothing.
+
+    Returns:
+        the contents of ``result.json``, and of those of trainings that learned something.
+    """
     arguments = (
         *("--archive", archive, "--out", out, "--connections", "post residual"),
         *("--depths", "1 1x2", "--updates", "150", "--average", "2", *arguments),
@@ -69,6 +76,8 @@ def check_chain(benchmark, archive, out, *arguments):
             assert result["signature"] in first.stdout
         else:
             assert "failed" in cells
+    trained = [result for result in results if result["status"] == "ok"]
+    assert trained, [result["reason"] for result in results]
     assert (out / "results.md").read_text().count("|") > 20
     assert (out / "results.tex").exists() and (out / "results.csv").exists()
     before = {path: path.stat().st_mtime_ns for path in out.glob("runs/**/*") if path.is_file()}
@@ -77,7 +86,24 @@ def check_chain(benchmark, archive, out, *arguments):
     assert second.stdout.count("reused") >= 5
     assert {p: p.stat().st_mtime_ns for p in out.glob("runs/**/*") if p.is_file()} == before
     assert first.stdout[first.stdout.index("\nconnection ") :] in second.stdout
-    return results
+    return results, trained
+
+
+def check_order(out, results, test):
+    """The best of some trainings translates each sentence, and not another one's neighbour.
+
+    What a model this small writes resembles every sentence of its corpus. So translations that
+    are one line off set the mark, and not a fixed number.
+    """
+    best = max(results, key=lambda result: result["scores"][test]["bleu"]["score"])
+    folder = out / "runs" / folder_of(best)
+    hypotheses = read_lines(folder / best["hypotheses"][test])
+    references = read_lines(folder / best["references"][test])
+    shifted = hypotheses[1:] + hypotheses[:1]
+    tool = metric_of("bleu", best["scores"][test]["bleu"]["signature"])
+    assert score(tool, hypotheses, references) == best["scores"][test]["bleu"]
+    off = score(tool, shifted, references)["score"]
+    assert best["scores"][test]["bleu"]["score"] > off + 10, (best["scores"][test]["bleu"], off)
 
 
 def folder_of(result):

@@ -24,7 +24,7 @@ def write_home_assistant(path):
 
 @pytest.mark.slow
 def test_home_assistant(tmp_path):
-    results = check_chain(
+    results, _ = check_chain(
         "home_assistant", write_home_assistant(tmp_path / "ha.whl"), tmp_path / "out"
     )
     assert {result["benchmark"] for result in results} == {"home_assistant de-en"}
