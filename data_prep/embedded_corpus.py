@@ -116,6 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
         lambda out: extract(languages, pairs, sizes, args.seed, out),
         options={"languages": languages, **sizes, "seed": args.seed},
         benchmark="embedded",
+        sources={package: "installed package" for package in ("Babel", "num2words")},
     )
     if pairs:
         print(multilingual.describe(multilingual.prepare(text, pairs, args.out, args.workers)))

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import NamedTuple
@@ -75,8 +75,32 @@ def obtain(archive: Path | None, sources: Sequence[Source], downloads: Path) -> 
     return [archive]
 
 
+def origins(inputs: Iterable[str], archive: Path | None, downloads: Path) -> dict[str, str]:
+    """Where files are from, as ``corpus.json`` says it.
+
+    Args:
+        inputs: names of the files.
+        archive: what ``--archive`` was given, if it was.
+        downloads: where they are otherwise.
+
+    Returns:
+        by name "--archive", the address, or "found in --downloads" for what is of another's.
+    """
+    if archive is not None:
+        return dict.fromkeys(inputs, "--archive")
+    known = {name: read_json(_origin_file(downloads / name)) for name in inputs}
+    return {
+        name: origin["address"] if origin else "found in --downloads"
+        for name, origin in known.items()
+    }
+
+
+def _origin_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
 def fetch(source: Source, folder: Path) -> Path:
-    """Download a file, unless it is there.
+    """Download a file, unless it is there; ``NAME.json`` beside it says from where.
 
     A download that was interrupted goes on where it stopped, in ``NAME.part``, if the server still
     has the same file. The file is checked before it gets its name.
@@ -184,6 +208,7 @@ class _Download:
         if wrong:
             self.discard()
             raise _Failure(wrong)
+        write_json(_origin_file(self.path), {"address": self.address})
         os.replace(self.part, self.path)
         self.state.unlink(missing_ok=True)
         return self.path

@@ -22,9 +22,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from data_prep import command
+from data_prep.fetch import facts
 from data_prep.options import Options
 from data_prep.pipeline import Text, describe, plan_of, prepare
-from data_prep.text import normalise, sha256, write_pairs
+from data_prep.text import normalise, write_pairs
 from residual_fairseq.errors import UsageError
 
 #: Pinned, since every release has other texts.
@@ -225,16 +226,17 @@ def main(arguments: list[str] | None = None) -> None:
     if wheel.is_dir():
         wheel = wheel / WHEEL
     try:
-        digest = sha256(wheel)
+        used = facts(wheel)
     except OSError as error:
         raise UsageError(f"--archive {wheel}: {error.strerror}") from None
-    if digest != SHA256:
+    if used["sha256"] != SHA256:
         print(f"WARNING: {wheel} is not {WHEEL}: results will not compare", file=sys.stderr)
     text = Text(
-        {WHEEL: {"sha256": digest}},
+        {WHEEL: used},
         lambda out: extract(wheel, args.source, args.target, out, args.min_words),
         options={"min_words": args.min_words},
         benchmark="home_assistant",
+        sources={WHEEL: "--archive" if args.archive else f"pip download homeassistant=={VERSION}"},
     )
     print(describe(prepare(text, options, args.out, args.workers)))
 

@@ -27,10 +27,10 @@ from typing import Any
 
 from data_prep import command
 from data_prep.archives import Archive, zip_lines
-from data_prep.fetch import Source, obtain
+from data_prep.fetch import Source, obtain, origins
 from data_prep.options import Options
 from data_prep.pipeline import Text, describe, plan_of, prepare
-from data_prep.published import Published, compare
+from data_prep.published import Published, compare, units_with_ends
 from data_prep.sgm import as_fairseq, as_reference, has_entity, pair_segments, read_segments
 from data_prep.sgm import decode_entities as resolve_entities
 from data_prep.text import write_pairs
@@ -281,12 +281,8 @@ def counted(record: Mapping[str, Any]) -> dict[str, int]:
         "train cleaned": counts["drop"]["train"]["pairs"],
         "train without valid": counts["split"]["train"]["pairs"],
         "valid": counts["split"]["valid"]["pairs"],
+        **units_with_ends(record),
     }
-    for split in ("train", "valid", "test"):
-        for lang in LANGUAGES:
-            facts = counts["binarise"][split][lang]
-            name = f"units of {split}.{lang}, with ends of sentences"
-            found[name] = facts["units"] + facts["sentences"]
     if not record["options"]["joined_dictionary"]:
         for lang, size in counts["binarise"]["dictionaries"].items():
             found[f"separate dictionary of {lang}"] = size
@@ -299,11 +295,13 @@ def main(arguments: list[str] | None = None) -> None:
     options = read_options(args)
     archives = obtain(args.archive, SOURCES, args.downloads)
     extraction = {"keep_credits": not args.no_credits, "keep_entities": not args.no_entities}
+    used = inputs(archives)
     text = Text(
-        inputs(archives),
+        used,
         lambda out: extract(archives, out, **extraction),
         options=extraction,
         benchmark="iwslt14",
+        sources=origins(used, args.archive, args.downloads),
     )
     record = prepare(text, options, args.out, args.workers)
     print(describe(record))

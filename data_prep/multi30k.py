@@ -14,7 +14,7 @@ from pathlib import Path
 
 from data_prep import command
 from data_prep.archives import Archive
-from data_prep.fetch import Source, obtain
+from data_prep.fetch import Source, obtain, origins
 from data_prep.options import Options
 from data_prep.pipeline import Text, describe, plan_of, prepare
 from data_prep.published import Published, compare
@@ -177,8 +177,12 @@ def main(arguments: list[str] | None = None) -> None:
     obtain(args.archive, [source_of(f"{name}.gz") for name in names], folder)
     archive = Archive([args.archive or folder])
     names = [name if args.archive and archive.holds(name) else f"{name}.gz" for name in names]
+    used = archive.facts(names)
     text = Text(
-        archive.facts(names), lambda out: extract(archive, options, out), benchmark="multi30k"
+        used,
+        lambda out: extract(archive, options, out),
+        benchmark="multi30k",
+        sources=origins(used, args.archive, folder),
     )
     record = prepare(text, options, args.out, args.workers)
     print(describe(record))

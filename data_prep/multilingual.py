@@ -183,7 +183,7 @@ def prepare(text: Text, pairs: Pairs, out: Path, workers: int = 2) -> dict:
                 shutil.copyfile(folder / pair / name, result / "text" / pair / name)
         return counts
 
-    facts = {"benchmark": text.benchmark, **facts_of(pairs)}
+    facts = {"benchmark": text.benchmark, "sources": text.sources, **facts_of(pairs)}
     return prepare_folder(request, facts, out, build)
 
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 
 from data_prep import command
 from data_prep.archives import Archive, damage_reported
-from data_prep.fetch import Source, facts, obtain
+from data_prep.fetch import Source, facts, obtain, origins
 from data_prep.multilingual import Pairs, describe, plan_of, prepare
 from data_prep.pipeline import Text
 from data_prep.published import Published, compare
@@ -245,13 +245,16 @@ def main(arguments: list[str] | None = None) -> None:
     if args.archive and not args.archive.exists():
         raise UsageError(f"--archive {args.archive}: no such file or folder")
     sources = {source_of(pair).name: source_of(pair) for pair in pairs.all}
-    files = obtain(args.archive, list(sources.values()), args.downloads / "opus100")
+    folder = args.downloads / "opus100"
+    files = obtain(args.archive, list(sources.values()), folder)
     if args.archive:
         files = given_files(args.archive, pairs)
+    used = {file.name: facts(file) for file in files}
     text = Text(
-        {file.name: facts(file) for file in files},
+        used,
         lambda out: extract(files, pairs, out),
         benchmark="opus100",
+        sources=origins(used, args.archive, folder),
     )
     record = prepare(text, pairs, args.out, args.workers)
     print(describe(record))

@@ -50,6 +50,8 @@ class Text(NamedTuple):
         folder: of the text; None if it has to be extracted.
         options: those of the extraction, by name of their flag.
         benchmark: what is prepared; None for a user's own text.
+        sources: by input, the address that it is from, or else how it was come by. The same input
+            from another address is the same corpus.
     """
 
     inputs: dict[str, Any]
@@ -57,6 +59,7 @@ class Text(NamedTuple):
     folder: Path | None = None
     options: Mapping[str, Any] = {}
     benchmark: str | None = None
+    sources: Mapping[str, str] = {}
 
 
 def read_folder(folder: Path, options: Options) -> Text:
@@ -93,7 +96,7 @@ def prepare(text: Text, options: Options, out: Path, workers: int = 2) -> dict:
     request = {"options": {**options.as_json(), **text.options}, "inputs": text.inputs}
     return prepare_folder(
         request,
-        {"benchmark": text.benchmark, "tests": tests_of(options)},
+        {"benchmark": text.benchmark, "sources": text.sources, "tests": tests_of(options)},
         out,
         lambda work, result: run_stages(text, options, work, result, workers),
     )

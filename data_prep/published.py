@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Published(NamedTuple):
@@ -16,6 +16,23 @@ class Published(NamedTuple):
 
     count: int
     source: str
+
+
+def units_with_ends(record: Mapping[str, Any]) -> dict[str, int]:
+    """Count units as the log of ``fairseq-preprocess`` does.
+
+    Args:
+        record: ``corpus.json`` of a bilingual corpus.
+
+    Returns:
+        units and ends of sentences, by split and language.
+    """
+    binarised = record["counts"]["binarise"]
+    return {
+        f"units of {split}.{lang}, with ends of sentences": facts["units"] + facts["sentences"]
+        for split in ("train", "valid", *record["options"]["tests"])
+        for lang, facts in binarised[split].items()
+    }
 
 
 def compare(counts: Mapping[str, int], published: Mapping[str, Published]) -> list[str]:

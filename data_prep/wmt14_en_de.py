@@ -20,7 +20,7 @@ from pathlib import Path
 
 from data_prep import command
 from data_prep.archives import Archive, zip_lines
-from data_prep.fetch import Source, obtain
+from data_prep.fetch import Source, obtain, origins
 from data_prep.options import Options
 from data_prep.parallel import map_lines
 from data_prep.pipeline import Text, describe, plan_of, prepare
@@ -273,11 +273,13 @@ def main(arguments: list[str] | None = None) -> None:
     options = read_options(args)
     version = args.news_commentary
     archives = obtain(args.archive, sources(version), args.downloads)
+    used = inputs(archives, version)
     text = Text(
-        inputs(archives, version),
+        used,
         lambda out: extract(archives, out, version, workers=args.workers),
         options={"news_commentary": version},
         benchmark="wmt14_en_de",
+        sources=origins(used, args.archive, args.downloads),
     )
     record = prepare(text, options, args.out, args.workers)
     print(describe(record))

@@ -9,15 +9,16 @@ entities resolved: the references that detokenised output is compared with.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from data_prep import command
 from data_prep.archives import Archive, zip_lines
-from data_prep.fetch import Source, obtain
+from data_prep.fetch import Source, obtain, origins
 from data_prep.options import Options
 from data_prep.pipeline import Text, describe, plan_of, prepare
-from data_prep.published import Published, compare
+from data_prep.published import Published, compare, units_with_ends
 from data_prep.sgm import as_reference
 from data_prep.text import write_lines, write_pairs
 from residual_fairseq.errors import UsageError
@@ -39,6 +40,7 @@ SOURCES = (
 )
 
 _TORCHTEXT = "torchtext's WMT14 data set"
+_LOGS = "logs of fairseq-preprocess as in its scaling_nmt example"
 PUBLISHED = {
     "train": Published(4_500_966, _TORCHTEXT),
     "newstest2010": Published(2_489, _TORCHTEXT),
@@ -48,6 +50,13 @@ PUBLISHED = {
     "newstest2014": Published(3_003, _TORCHTEXT),
     "newstest2015": Published(2_169, _TORCHTEXT),
     "newstest2016": Published(2_999, _TORCHTEXT),
+    "symbols of the dictionary": Published(32_768, _LOGS),
+    "units of train.en, with ends of sentences": Published(132_886_171, _LOGS),
+    "units of train.de, with ends of sentences": Published(137_628_246, _LOGS),
+    "units of valid.en, with ends of sentences": Published(78_126, _LOGS),
+    "units of valid.de, with ends of sentences": Published(83_913, _LOGS),
+    "units of newstest2014.en, with ends of sentences": Published(82_800, _LOGS),
+    "units of newstest2014.de, with ends of sentences": Published(87_313, _LOGS),
 }
 
 
@@ -155,15 +164,31 @@ def plan(arguments: list[str]) -> dict:
     return plan_of(read_options(parse(arguments)))
 
 
+def counted(record: Mapping[str, Any]) -> dict[str, int]:
+    """The counts of ``corpus.json`` that ``PUBLISHED`` has too."""
+    counts = record["counts"]
+    return {
+        **counts["extract"]["pairs"],
+        "symbols of the dictionary": counts["binarise"]["dictionary"],
+        **units_with_ends(record),
+    }
+
+
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     args = parse(arguments)
     options = read_options(args)
     archives = obtain(args.archive, SOURCES, args.downloads)
-    text = Text(inputs(archives), lambda out: extract(archives, out), benchmark="wmt_en_de")
+    used = inputs(archives)
+    text = Text(
+        used,
+        lambda out: extract(archives, out),
+        benchmark="wmt_en_de",
+        sources=origins(used, args.archive, args.downloads),
+    )
     record = prepare(text, options, args.out, args.workers)
     print(describe(record))
-    print("\n".join(compare(record["counts"]["extract"]["pairs"], PUBLISHED)))
+    print("\n".join(compare(counted(record), PUBLISHED)))
 
 
 if __name__ == "__main__":

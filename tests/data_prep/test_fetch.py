@@ -14,7 +14,7 @@ import pytest
 from web_server import Page, serve
 
 from data_prep import fetch as module
-from data_prep.fetch import Source, facts, fetch, obtain
+from data_prep.fetch import Source, facts, fetch, obtain, origins
 from residual_fairseq.errors import UsageError
 
 # Many blocks, and no two parts of it alike.
@@ -51,7 +51,12 @@ def test_a_file_is_downloaded_once(server, tmp_path):
     assert facts(path) == {"bytes": len(BODY), "sha256": SHA256}
     assert fetch(wanted, path.parent) == path
     assert server.requests == [("text.tgz", "")]
-    assert names(path.parent) == ["text.tgz"]
+    assert names(path.parent) == ["text.tgz", "text.tgz.json"]
+    address = server.address("text.tgz")
+    assert origins(["text.tgz"], None, path.parent) == {"text.tgz": address}
+    (path.parent / "other.tgz").touch()
+    assert origins(["other.tgz"], None, path.parent) == {"other.tgz": "found in --downloads"}
+    assert origins(["text.tgz"], path.parent, path.parent) == {"text.tgz": "--archive"}
 
 
 @pytest.mark.parametrize("given", ["text.tgz", "."])
@@ -73,7 +78,7 @@ def test_a_given_file_that_differs_from_the_published_is_used_with_a_warning(
 def test_md5_is_known_too(server, tmp_path):
     digest = hashlib.md5(BODY).hexdigest()
     fetch(source(server, checksum=f"md5:{digest}"), tmp_path)
-    assert names(tmp_path) == ["text.tgz"]
+    assert names(tmp_path) == ["text.tgz", "text.tgz.json"]
 
 
 def test_a_server_may_keep_the_length_for_itself(server, pages, tmp_path):
@@ -200,7 +205,7 @@ def test_a_broken_connection_is_taken_up_again(server, pages, tmp_path):
     assert fetch(source(server), tmp_path).read_bytes() == BODY
     ranges = [wanted for _, wanted in server.requests]
     assert ranges == ["", "bytes=1100000-", "bytes=1500000-"]
-    assert names(tmp_path) == ["text.tgz"]
+    assert names(tmp_path) == ["text.tgz", "text.tgz.json"]
 
 
 def test_a_later_run_goes_on_where_it_stopped(server, pages, tmp_path):
