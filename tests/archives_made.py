@@ -8,6 +8,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -314,3 +315,47 @@ def opus100_archives(lines: int = 150) -> dict[str, bytes]:
     }
     archives["opus-100-corpus-zeroshot-v1.0.tar.gz"] = tar(files)
     return archives
+
+
+# Multi30k
+
+
+def multi30k_files(lines: int = 30) -> dict[str, bytes]:
+    """The files of task 1, raw, German and English, with odd characters in the training text."""
+    files = {}
+    for number, split in enumerate(
+        ("train", "val", "test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
+    ):
+        pairs = list(sentences(lines if split == "train" else 4, number * 1_000))
+        pairs[1] = "It \u2013 \u201c1\xa0000\u201d \u2026", "Es \u201e1\xa0000.\u201c"
+        if split == "train":
+            pairs += odd_pairs()
+        for side, lang in enumerate(("en", "de")):
+            files[f"{split}.{lang}.gz"] = compress(text([pair[side] for pair in pairs]), "gz")
+    return files
+
+
+# Home Assistant
+
+
+def home_assistant_wheel(components: int = 60) -> bytes:
+    """A wheel that pip accepts, of components with a few texts each; some are in all of them."""
+    files = {"homeassistant/const.py": b""}
+    for number in range(components):
+        pairs = list(sentences(3, number * 10))
+        for side, lang in enumerate(("en", "de")):
+            texts = {
+                "title": ("Made", "Gemacht")[side],
+                "error": ("It does not work here", "Es geht hier nicht")[side],
+                "more": {f"key{i}": pair[side] for i, pair in enumerate(pairs)},
+                "lines": f"{('One', 'Eine')[side]} line {number}\nand\u2028two {number}\r\n",
+            }
+            name = f"homeassistant/components/made{number}/translations/{lang}.json"
+            files[name] = json.dumps(texts).encode()
+    folder = "homeassistant-2026.11.0.dist-info"
+    files[f"{folder}/METADATA"] = (
+        b"Metadata-Version: 2.1\nName: homeassistant\nVersion: 2026.11.0\nRequires-Python: >=3.99\n"
+    )
+    files[f"{folder}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{folder}/RECORD"] = b""
+    return zip_archive(files)

@@ -22,6 +22,7 @@ class Page:
             last are whole.
         length: whether the server says how long the file is.
         lies: says this Content-Range instead of the right one.
+        type: its Content-Type; "": the server says none.
     """
 
     body: bytes
@@ -31,6 +32,7 @@ class Page:
     cuts: list[int] = field(default_factory=list)
     length: bool = True
     lies: str = ""
+    type: str = ""
 
 
 class Server:
@@ -63,6 +65,8 @@ def serve(pages: Mapping[str, Page]) -> Iterator[Server]:
                 status = 206 if start < len(body) else 416
             self.send_response(status)
             self.send_header("ETag", page.version)
+            if page.type:
+                self.send_header("Content-Type", page.type)
             if status == 206:
                 right = f"bytes {start}-{len(body) - 1}/{len(body)}"
                 self.send_header("Content-Range", page.lies or right)
