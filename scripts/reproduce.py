@@ -56,6 +56,12 @@ def parse(benchmark: Benchmark, arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--seeds", default="1", metavar='"N ..."', help="of the trainings (default: %(default)s)"
     )
+    parser.add_argument(
+        "--baseline",
+        default="post",
+        metavar="NAME",
+        help="the connection that others are tested against (default: %(default)s)",
+    )
     add_training_options(parser)
     add_comet(parser)
     parser.add_argument(
@@ -306,7 +312,7 @@ def main(arguments: list[str] | None = None) -> None:
             training.claim_folder()
         failures = perform_all(todo, lock.fileno(), args.at_once)
     print()
-    show_table(out)
+    show_table(out, args.baseline)
     for training, reason in failures.items():
         print(f"{training} stopped: {reason}", file=sys.stderr)
     raise SystemExit(1 if failures else 0)
@@ -329,8 +335,10 @@ def check_same_corpus(out: Path, training: Training) -> None:
                 )
 
 
-def show_table(out: Path) -> None:
+def show_table(out: Path, baseline: str) -> None:
     """Print the table of all trainings in ``out``, and write it in the other formats.
+
+    The others are compared with the connection ``baseline``, if it is among them.
 
     chrF and TER are in the files that scroll: with them lines get too long for a terminal.
     """
@@ -341,8 +349,8 @@ def show_table(out: Path) -> None:
     found = next(iter(scored[0].scores.values())) if scored else {}
     metrics = [metric for metric in METRICS if metric in found] or ["bleu"]
     trained = {run.connection for run in scored}
-    baseline = "post" if "post" in trained and len(trained) > 1 else None
-    whole = summarise(runs, metrics, None, baseline)
+    has_both = baseline in trained and len(trained) > 1
+    whole = summarise(runs, metrics, None, baseline if has_both else None)
     narrow = [only(summary, set(metrics) - {"chrf", "ter"}) for summary in whole]
     print(render(narrow, "text"))
     for ending, form in FORMATS.items():

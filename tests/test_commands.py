@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from conftest import ROOT, fairseq
-from toy import CONNECTIONS
 
 from residual_fairseq import ResidualTransformerModel
 from residual_fairseq.errors import shorten_file_errors
@@ -24,6 +23,10 @@ TRAINING = (
     " --total-num-update 300 --max-tokens 1000 --num-workers 0 --cpu --no-progress-bar --seed 1"
     " --no-epoch-checkpoints --disable-validation"
 ).split()
+
+
+#: The others learn the same in tests/models, in one process each, which is far quicker.
+CONNECTIONS = ("post", "pre", "residual")
 
 
 def train(run, save, *flags, updates=300, model=MODEL):
@@ -145,6 +148,20 @@ def test_from_pretrained(toy_run, overfitted):
     )
     assert hub.translate(sources, beam=1) == targets
     assert hub.models[0].cfg.residual_connection == "residual"
+
+
+@pytest.mark.slow
+def test_what_was_measured_first_is_kept_on_resume(toy_run, tmp_path):
+    """fairseq's commands make Admin measure in the first update, and never again."""
+    flags = ["--residual-connection", "admin", "--save-interval-updates", 1]
+    found = []
+    for updates in (1, 3):
+        process = train(toy_run, tmp_path, *flags, updates=updates)
+        assert process.returncode == 0, process.stderr[-2000:]
+        checkpoint = torch.load(tmp_path / "checkpoint_last.pt", weights_only=False)["model"]
+        found.append({n: float(v) for n, v in checkpoint.items() if n.endswith("omega_0")})
+    assert found[0] == found[1]
+    assert len(set(found[0].values())) > 5
 
 
 @pytest.mark.slow

@@ -119,7 +119,7 @@ def test_other_corpus_in_the_same_folder_is_refused(tmp_path, monkeypatch):
 def test_table_in_files_has_every_metric(tmp_path, capsys):
     for connection, errors in (("post", 0.5), ("pre", 0.2)):
         write_translated_run(tmp_path / "runs", connection, errors, ("one", "two"))
-    reproduce.show_table(tmp_path)
+    reproduce.show_table(tmp_path, "post")
     shown = capsys.readouterr().out
     assert "made, sacreBLEU" in shown and "p against post" in shown and "chrF:" not in shown
     for metric in ("sacreBLEU one", "chrF one", "TER average", "p against post"):
