@@ -1,14 +1,17 @@
-"""How long does a train step take, relative to fairseq's own Post-LN transformer?
+"""What does a train step cost, relative to fairseq's own Post-LN transformer or to a connection?
 
-Builds the models side by side, feeds all of them the same batches in turn, and prints the ratio
-of the medians of their step times: forward, label-smoothed loss, backward; no optimizer.
+Builds the models side by side, feeds all of them the same batches in turn, and prints the ratios
+of the medians of their step times (forward, label-smoothed loss, backward; no optimizer) and of
+the memory that the forward pass keeps for the backward pass.
 
     python benchmarks/train_step.py --connections residual post pre --layers 6 --rounds 20
 """
 
 import argparse
+import json
 import statistics
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -34,6 +37,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", default="float32", choices=["float32", "float16", "bfloat16"])
+    parser.add_argument("--baseline", default="fairseq post", help="default: %(default)s")
+    parser.add_argument("--out", type=Path, help="write the ratios there, as JSON")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
 
@@ -49,18 +54,46 @@ def main() -> None:
             if round_ >= 2:
                 times[name].append(seconds)
 
-    base = statistics.median(times["fairseq post"])
-    print(
-        f"{args.arch} {args.layers}+{args.layers}, {args.device} {args.dtype}, "
-        f"{args.threads} threads, torch {torch.__version__}, {args.rounds} alternating rounds"
+    memory = {name: saved_bytes(model, batch) for name, model in models.items()}
+    settings = (
+        f"{args.arch} {args.layers}+{args.layers}, {args.sentences} sentences of up to "
+        f"{args.length} tokens, {args.device} {args.dtype}, {args.threads} threads, "
+        f"torch {torch.__version__}, {args.rounds} alternating rounds"
     )
+    print(settings)
+    found = {}
     for name, seconds in times.items():
-        ratios = sorted(a / b for a, b in zip(seconds, times["fairseq post"]))
-        low, high = ratios[len(ratios) // 4], ratios[-len(ratios) // 4]
+        ratios = sorted(a / b for a, b in zip(seconds, times[args.baseline]))
+        found[name] = {
+            "time": statistics.median(seconds) / statistics.median(times[args.baseline]),
+            "time_low": ratios[len(ratios) // 4],
+            "time_high": ratios[-len(ratios) // 4],
+            "memory": memory[name] / memory[args.baseline],
+        }
         print(
-            f"{name:>14}: {statistics.median(seconds) / base:.3f} of fairseq's Post-LN "
-            f"(ratio in a round, middle half: {low:.3f} to {high:.3f})"
+            "{:>14}: time {time:.3f} (in a round, middle half: {time_low:.3f} to {time_high:.3f}), "
+            "memory {memory:.3f} of {}".format(name, args.baseline, **found[name])
         )
+    if args.out:
+        record = {"settings": settings, "baseline": args.baseline, "ratios": found}
+        args.out.write_text(f"{json.dumps(record, indent=1)}\n")
+
+
+def saved_bytes(model, batch) -> int:
+    """Bytes that a forward pass keeps for the backward pass, each storage once."""
+    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    kept = {}
+
+    def note(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        output = model(*batch)
+    del output
+    return sum(kept.values())
 
 
 def build(args, model, arch, **flags):
