@@ -223,10 +223,10 @@ def test_pruned_layers(toy_run, overfitted):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--residual-connection", "nosuch"], "known: post, pre, residual"),
+        (["--residual-connection", "nosuch"], "post, pre, realformer, residual"),
         (["--encoder-attention-heads", "5"], "--encoder-embed-dim 64 is not divisible"),
         (["--encoder-normalize-before"], "--residual-connection pre"),
-        (["--no-decoder-final-norm"], "only for: pre"),
+        (["--no-decoder-final-norm"], "only for: normformer, pre"),
         (["--decoder-embed-dim", "32"], "--share-all-embeddings"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

@@ -184,7 +184,7 @@ def test_published_numbers_and_whether_they_compare(tmp_path, capsys, metric, ca
     assert "iwslt14 de-en, tokenised BLEU, published by others\n" in text
     line = next(line for line in text.split("\n") if line.startswith("Admin "))
     assert "35.67 ± 0.15" in line and f"  {expected} " in line and line.endswith("[1]")
-    assert "[1] github.com/LiyuanLucasLiu/Transformer-Clinic, issue 12; RAdam" in text
+    assert "[1] github.com/LiyuanLucasLiu/Transformer-Clinic, issue 12; 512 wide, RAdam" in text
     assert "unclear" in next(line for line in text.split("\n") if line.startswith("Macaron"))
 
 
