@@ -90,11 +90,14 @@ class ResidualTransformerModel(TransformerModelBase):
                 connection.profiling = True
             for layers in stacks:
                 layers.p = 0
-            self.decoder(prev_output_tokens, encoder_out=self.encoder(src_tokens, src_lengths))
-            for connection in connections:
-                connection.profiling = False
-            for layers, rate in zip(stacks, rates):
-                layers.p = rate
+            try:
+                self.decoder(prev_output_tokens, encoder_out=self.encoder(src_tokens, src_lengths))
+            finally:
+                # fairseq goes on after a batch that did not fit into memory.
+                for connection in connections:
+                    connection.profiling = False
+                for layers, rate in zip(stacks, rates):
+                    layers.p = rate
         self.profiled = True
 
     @classmethod

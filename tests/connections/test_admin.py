@@ -77,6 +77,19 @@ def test_measures_under_checkpointing_and_layer_drop():
     assert model.encoder.layers.p == 0.9
 
 
+def test_a_pass_that_fails_leaves_nothing_behind(monkeypatch):
+    """fairseq goes on after a batch that did not fit into memory."""
+    model = toy.model("admin", encoder_layerdrop=0.5).train()
+    with monkeypatch.context() as patch:
+        patch.setattr(model.decoder, "forward", lambda *args, **kwargs: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model(**toy.batch())
+    assert not model.encoder.connection.profiling
+    assert model.encoder.layers.p == 0.5
+    model(**toy.batch())
+    assert all(scale > 0 for scale in scales(model).values()) and model.profiled
+
+
 def work(rank, port, folder):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
