@@ -60,8 +60,9 @@ from babel.numbers import format_currency, format_percent, get_currency_precisio
 from babel.units import format_unit
 from num2words import CONVERTER_CLASSES, num2words
 
-from data_prep.text import SPLITS, replacing, sha256
+from data_prep.text import SPLITS, replacing
 from residual_fairseq.errors import UsageError
+from residual_fairseq.results import sha256
 
 MANIFEST = "embedded.json"
 MIN_WORDS, MAX_WORDS = 3, 25

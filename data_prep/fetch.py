@@ -17,9 +17,8 @@ from urllib.request import Request, urlopen
 
 from tqdm import tqdm
 
-from data_prep.text import sha256
 from residual_fairseq.errors import UsageError
-from residual_fairseq.results import read_json, write_json
+from residual_fairseq.results import read_json, sha256, write_json
 
 #: Seconds without a byte after which an address is given up.
 TIMEOUT = 30

@@ -35,9 +35,9 @@ from data_prep.stages import (
     open_work_folder,
     run_stage,
 )
-from data_prep.text import check_parallel, read_lines, sha256, write_lines
+from data_prep.text import check_parallel, read_lines, write_lines
 from residual_fairseq.errors import UsageError
-from residual_fairseq.results import read_json, write_json
+from residual_fairseq.results import read_json, sha256, write_json
 
 
 class Text(NamedTuple):

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from data_prep.text import sha256
 from residual_fairseq.errors import UsageError
-from residual_fairseq.results import read_json, write_json
+from residual_fairseq.results import read_json, sha256, write_json
 
 #: What a disk says that is full, or may not be written to.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)

@@ -85,15 +85,6 @@ def check_parallel(source: Path, target: Path) -> tuple[FileFacts, FileFacts]:
     return facts
 
 
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without their final "\\n", and otherwise as they are."""
     with open(path, encoding="utf-8", newline="\n") as file:

@@ -30,6 +30,7 @@ significance.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -188,6 +189,15 @@ def settings_of(
     for key in ("effective_batch_tokens", "averaged"):
         if key in content:
             yield key, content[key]
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:

@@ -7,7 +7,6 @@ report instead has names of its own, so that nobody takes the one for the other.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import sys
@@ -25,6 +24,7 @@ from sacremoses import MosesDetokenizer
 
 from .errors import UsageError
 from .language_id import MAX_LINES, ORDERS, LanguageIdentifier
+from .results import sha256
 
 #: What the metrics are called in tables, by their key in ``result.json``.
 METRICS = {
@@ -349,20 +349,11 @@ def check_comet(model: str | os.PathLike) -> None:
         raise UsageError("COMET is not installed: pip install unbabel-comet")
 
 
+@cache
 def comet_signature(model: str | os.PathLike) -> str:
     """The signature of COMET's scores by a model."""
     model = Path(model)
     return f"comet:{version('unbabel-comet')}|model:{model.name}|sha256:{sha256(model)[:16]}"
-
-
-@cache
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def read_lines(path: str | os.PathLike) -> list[str]:

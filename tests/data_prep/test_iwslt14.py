@@ -15,8 +15,9 @@ from data_prep.archives import Archive
 from data_prep.fetch import facts, fetch
 from data_prep.iwslt14 import PUBLISHED, SOURCES, extract, inputs
 from data_prep.published import compare
-from data_prep.text import check_parallel, normalise, read_lines, sha256
+from data_prep.text import check_parallel, normalise, read_lines
 from residual_fairseq.errors import UsageError
+from residual_fairseq.results import sha256
 
 SHA256 = {
     "train.de": "21df6c5f8d4df6495a7f70bcd5f71930206cfc4e6d635a8e7407b1d41b07e933",

@@ -27,9 +27,10 @@ from data_prep.bpe import apply_codes, learn_codes, read_codes, remove_codes, wr
 from data_prep.databin import check_databin
 from data_prep.options import Options
 from data_prep.pipeline import prepare, read_folder
-from data_prep.text import SPLITS, normalise, read_lines, sha256, write_lines
+from data_prep.text import SPLITS, normalise, read_lines, write_lines
 from data_prep.tokens import detokenize, tokenize
 from residual_fairseq.errors import UsageError
+from residual_fairseq.results import sha256
 from residual_fairseq.scoring import bleu_tokenizer
 
 ENGLISH = [

@@ -28,7 +28,7 @@ from archives_made import (
 from web_server import Page, Server, serve
 
 from data_prep import home_assistant, iwslt14, multi30k, opus100, wmt14_en_de, wmt_en_de
-from data_prep.text import sha256
+from residual_fairseq.results import sha256
 
 
 @dataclass

@@ -21,11 +21,11 @@ from data_prep.text import (
     normalise_pairs,
     read_lines,
     replacing,
-    sha256,
     write_lines,
     write_pairs,
 )
 from residual_fairseq.errors import UsageError
+from residual_fairseq.results import sha256
 
 WILD = "\r\n \t\v\f\0\x01\x1b\x1c\x1d\x1e\x1f\x7f\x85\xa0\u2007\u2009\u2028\u2029\u202f\u3000\ufeff"
 wild_text = st.lists(st.one_of(st.sampled_from(WILD), st.text(max_size=4))).map("".join)

@@ -12,9 +12,10 @@ from web_server import Page, serve
 from data_prep.archives import Archive
 from data_prep.fetch import facts, fetch
 from data_prep.published import compare
-from data_prep.text import check_parallel, read_lines, sha256
+from data_prep.text import check_parallel, read_lines
 from data_prep.wmt14_en_de import PUBLISHED, SOURCES, extract, inputs, sources
 from residual_fairseq.errors import UsageError
+from residual_fairseq.results import sha256
 
 SHA256 = {
     "train.en": "9a75352af335b56ae56c99ee26d14d4f9e09e1b614fd7828ca85d4f57eea4c19",

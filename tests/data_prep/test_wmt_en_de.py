@@ -10,9 +10,10 @@ from web_server import Page, serve
 
 from data_prep.fetch import facts, fetch
 from data_prep.published import compare
-from data_prep.text import check_parallel, read_lines, sha256
+from data_prep.text import check_parallel, read_lines
 from data_prep.wmt_en_de import PUBLISHED, SOURCES, TESTS, extract, inputs
 from residual_fairseq.errors import UsageError
+from residual_fairseq.results import sha256
 
 SHA256 = {
     "train.en": "9fd3e25e7a2a98ed81630ca7a62290b6967ce7a4c553e7f1a33b8874459fcfaa",
