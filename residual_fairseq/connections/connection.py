@@ -1,7 +1,7 @@
 """What a residual connection is: four verbs on the stream that a stack carries."""
 
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Type
+from typing import Callable, Dict, Iterable, List, Optional, Type
 
 from torch import Tensor, nn
 
@@ -66,6 +66,25 @@ class Inside:
     hidden_norm: bool = False
     adds_scores: bool = False
     score_divisor: float = 1.0
+
+
+#: The matrices that a sublayer's output passes through, and those that only weigh it.
+OUTPUT_PATH = ("v_proj", "out_proj", "fc1", "fc2")
+QUERY_AND_KEY = ("q_proj", "k_proj")
+
+
+def redraw(
+    weights: Dict[str, Tensor], names: Iterable[str], xavier_: Callable, gain: float = 1.0
+) -> None:
+    """Draws initial weights anew, those of the names that a sublayer has.
+
+    Args:
+        weights: as of `Connection.initialise`.
+        xavier_: ``nn.init.xavier_normal_`` or ``nn.init.xavier_uniform_``.
+    """
+    for name in names:
+        if name in weights:
+            xavier_(weights[name], gain=gain)
 
 
 class Connection(nn.Module):

@@ -4,7 +4,7 @@ from typing import Dict, List
 
 from torch import Tensor, nn
 
-from .connection import register_connection
+from .connection import OUTPUT_PATH, QUERY_AND_KEY, redraw, register_connection
 from .post import PostLN
 
 
@@ -37,12 +37,8 @@ class DeepNorm(PostLN):
             self.beta = (12 * M) ** (-1 / 4)
 
     def initialise(self, weights: Dict[str, Tensor]) -> None:
-        for name in ("v_proj", "out_proj", "fc1", "fc2"):
-            if name in weights:
-                nn.init.xavier_normal_(weights[name], gain=self.beta)
-        for name in ("q_proj", "k_proj"):
-            if name in weights:
-                nn.init.xavier_normal_(weights[name])
+        redraw(weights, OUTPUT_PATH, nn.init.xavier_normal_, self.beta)
+        redraw(weights, QUERY_AND_KEY, nn.init.xavier_normal_)
 
     def write(self, stream: List[Tensor], y: Tensor) -> List[Tensor]:
         return [self.layer_norm(self.alpha * stream[0] + y)]

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from .connection import Connection, register_connection
+from .post import PostLN
+from .pre import PreLN
 
 
 class DLCL(Connection):
@@ -16,6 +18,8 @@ class DLCL(Connection):
     y_0 and the outputs y_1, y_2, ... of all layers before; row l of the weights W starts at
     1 / (l + 1). The stream is the state within the layer and then the history.
     """
+
+    supported_flags = frozenset()
 
     def __init__(self, place, options):
         super().__init__(place, options)
@@ -45,7 +49,7 @@ class DLCL(Connection):
 
 
 @register_connection("dlcl")
-class PreDLCL(DLCL):
+class PreDLCL(DLCL, PreLN):
     r"""Dynamic linear combination of layers, on Pre-LN.
 
     .. math:: x_{l+1} = \sum_{k \le l} W_{lk} \, \mathrm{LN}_k(y_k), \qquad
@@ -54,13 +58,6 @@ class PreDLCL(DLCL):
     .. math:: \text{output} = \mathrm{LN}\Big(\sum_{k \le L} W_{Lk} \, \mathrm{LN}_k(y_k)\Big)
     """
 
-    def __init__(self, place, options):
-        super().__init__(place, options)
-        self.layer_norm = nn.LayerNorm(place.embed_dim)
-
-    def read(self, stream: List[Tensor]) -> Tensor:
-        return self.layer_norm(stream[0])
-
     def write(self, stream: List[Tensor], y: Tensor) -> List[Tensor]:
         x, history = stream[0] + y, stream[1:]
         if self.combines:
@@ -68,12 +65,9 @@ class PreDLCL(DLCL):
             x = self.combination(history)
         return [x] + history
 
-    def close(self, stream: List[Tensor]) -> Tensor:
-        return self.layer_norm(stream[0])
-
 
 @register_connection("dlcl-post")
-class PostDLCL(DLCL):
+class PostDLCL(DLCL, PostLN):
     r"""Dynamic linear combination of layers, on Post-LN.
 
     .. math:: x_{l+1} = \mathrm{LN}_l\Big(\sum_{k \le l} W_{lk} \, y_k\Big), \qquad
@@ -81,14 +75,6 @@ class PostDLCL(DLCL):
 
     .. math:: \text{output} = \mathrm{LN}_L\Big(\sum_{k \le L} W_{Lk} \, y_k\Big)
     """
-
-    def __init__(self, place, options):
-        super().__init__(place, options)
-        if not place.at_ends:
-            self.layer_norm = nn.LayerNorm(place.embed_dim)
-
-    def read(self, stream: List[Tensor]) -> Tensor:
-        return stream[0]
 
     def write(self, stream: List[Tensor], y: Tensor) -> List[Tensor]:
         x, history = self.layer_norm(stream[0] + y), stream[1:]

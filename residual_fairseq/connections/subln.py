@@ -5,7 +5,7 @@ from typing import Dict
 
 from torch import Tensor, nn
 
-from .connection import Inside, register_connection
+from .connection import OUTPUT_PATH, QUERY_AND_KEY, Inside, redraw, register_connection
 from .pre import PreLN
 
 
@@ -42,9 +42,5 @@ class SubLN(PreLN):
         )
 
     def initialise(self, weights: Dict[str, Tensor]) -> None:
-        for name in ("v_proj", "out_proj", "fc1", "fc2"):
-            if name in weights:
-                nn.init.xavier_uniform_(weights[name], gain=self.gain)
-        for name in ("q_proj", "k_proj"):
-            if name in weights:
-                nn.init.xavier_uniform_(weights[name])
+        redraw(weights, OUTPUT_PATH, nn.init.xavier_uniform_, self.gain)
+        redraw(weights, QUERY_AND_KEY, nn.init.xavier_uniform_)

@@ -5,7 +5,7 @@ from typing import Dict, List
 
 from torch import Tensor, nn
 
-from .connection import Connection, register_connection
+from .connection import OUTPUT_PATH, Connection, redraw, register_connection
 
 
 @register_connection("tfixup")
@@ -31,9 +31,7 @@ class TFixup(Connection):
             self.gain, self.embedding_gain = (9 * M) ** (-1 / 4), (9 * M) ** (-1 / 4)
 
     def initialise(self, weights: Dict[str, Tensor]) -> None:
-        for name in ("v_proj", "out_proj", "fc1", "fc2"):
-            if name in weights:
-                nn.init.xavier_uniform_(weights[name], gain=self.gain)
+        redraw(weights, OUTPUT_PATH, nn.init.xavier_uniform_, self.gain)
         if "embed_tokens" in weights:
             weights["embed_tokens"].mul_(self.embedding_gain)
 

@@ -31,6 +31,9 @@ class ResidualTransformerModel(TransformerModelBase):
         cfg: the configuration.
         encoder: a `ResidualTransformerEncoder`.
         decoder: a `ResidualTransformerDecoder`.
+
+    Attributes:
+        profiled: nothing is left to be measured; kept so that not every update asks all modules.
     """
 
     def __init__(self, cfg, encoder, decoder):
@@ -42,11 +45,10 @@ class ResidualTransformerModel(TransformerModelBase):
     @torch.no_grad()
     def initialise_embeddings(self) -> None:
         """Lets the connections change the initial embeddings, a shared one once."""
-        tables = []
-        for stack in (self.encoder, self.decoder):
-            if not any(stack.embed_tokens is table for table in tables):
-                tables.append(stack.embed_tokens)
-                stack.connection.initialise({"embed_tokens": stack.embed_tokens.weight})
+        source, target = self.encoder.embed_tokens, self.decoder.embed_tokens
+        self.encoder.connection.initialise({"embed_tokens": source.weight})
+        if target is not source:
+            self.decoder.connection.initialise({"embed_tokens": target.weight})
 
     def forward(
         self,
@@ -59,6 +61,7 @@ class ResidualTransformerModel(TransformerModelBase):
         alignment_heads: Optional[int] = None,
     ):
         """Runs the encoder and the decoder, as fairseq's transformer does."""
+        # What follows is fairseq's forward, which TorchScript could not reach through super().
         if not torch.jit.is_scripting():
             if self.training and not self.profiled:
                 self.profile(src_tokens, src_lengths, prev_output_tokens)

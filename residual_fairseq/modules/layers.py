@@ -31,10 +31,11 @@ class Layer(nn.Module):
         super().__init__()
         self.checkpoint_activations = cfg.checkpoint_activations
         self.embed_dim = side.embed_dim
+        inside = {name: self.inside(cfg, name, place) for name, place in connections.items()}
         self.self_attn = Attention(
             side.embed_dim,
             side.attention_heads,
-            inside=self.inside_attention(cfg, connections["self_attn"]),
+            inside=inside["self_attn"],
             dropout=cfg.attention_dropout,
             self_attention=not cross_self_attention,
             q_noise=cfg.quant_noise.pq,
@@ -42,7 +43,7 @@ class Layer(nn.Module):
         )
         self.fc1 = self.build_linear(cfg, side.embed_dim, side.ffn_embed_dim)
         self.fc2 = self.build_linear(cfg, side.ffn_embed_dim, side.embed_dim)
-        has_hidden_norm = connections["ffn"].inside.hidden_norm or self.scales_fc(cfg)
+        has_hidden_norm = inside["ffn"].hidden_norm
         self.ffn_layernorm = nn.LayerNorm(side.ffn_embed_dim) if has_hidden_norm else None
         self.activation_fn = utils.get_activation_fn(cfg.activation_fn)
         # The name that --retain-dropout-modules knows it by.
@@ -54,13 +55,9 @@ class Layer(nn.Module):
         for sublayer, connection in connections.items():
             setattr(self, f"{sublayer}_connection", connection)
 
-    def inside_attention(self, cfg, connection: Connection) -> Inside:
-        """What is within self-attention."""
+    def inside(self, cfg, sublayer: str, connection: Connection) -> Inside:
+        """What is within a sublayer."""
         return connection.inside
-
-    def scales_fc(self, cfg) -> bool:
-        """Whether ``--scale-fc`` is meant for this layer."""
-        return False
 
     @torch.no_grad()
     def initialise(self) -> None:
@@ -165,19 +162,20 @@ class DecoderLayer(Layer):
         self.need_attn = False
         self.initialise()
 
-    def inside_attention(self, cfg, connection: Connection) -> Inside:
+    def inside(self, cfg, sublayer: str, connection: Connection) -> Inside:
         inside = connection.inside
-        if cfg.scale_heads:
+        if sublayer == "ffn" and cfg.scale_fc:
+            inside = replace(inside, hidden_norm=True)
+        if sublayer == "self_attn" and cfg.scale_attn:
+            inside = replace(inside, output_norm=True)
+        if sublayer == "self_attn" and cfg.scale_heads:
             if inside.head_scale == "context":
                 raise UsageError(
                     f"--scale-heads: --residual-connection {cfg.residual_connection} scales the "
                     "heads already, before the output projection"
                 )
             inside = replace(inside, head_scale="output")
-        return replace(inside, output_norm=inside.output_norm or cfg.scale_attn)
-
-    def scales_fc(self, cfg) -> bool:
-        return cfg.scale_fc
+        return inside
 
     def forward(
         self,
