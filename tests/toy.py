@@ -16,9 +16,14 @@ CONNECTIONS = tuple(REGISTRY)
 REFUSED = {
     ("dlcl", "encoder_layerdrop"),
     ("dlcl-post", "encoder_layerdrop"),
+    ("dlcl", "encoder_layers_to_keep"),
     ("dlcl", "decoder_layers_to_keep"),
+    ("dlcl-post", "encoder_layers_to_keep"),
     ("dlcl-post", "decoder_layers_to_keep"),
+    ("normformer", "scale_attn"),
     ("normformer", "scale_heads"),
+    ("normformer", "scale_fc"),
+    ("subln", "scale_fc"),
 }
 
 

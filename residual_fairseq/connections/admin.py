@@ -33,6 +33,9 @@ class Admin(PostLN):
     to ω_0, and a half-precision optimizer's copy of the parameters, made before the first batch,
     stays right. Data-parallel workers take the mean of their variances, where the public code
     measures in a run of its own, on one GPU.
+
+    fairseq's ``--store-ema`` averages ω_0 with the weights, from its 1 before the measurement on;
+    with ``--ema-start-update 2`` from the measured one on.
     """
 
     supported_flags = frozenset()
@@ -87,16 +90,19 @@ class ClosedAdmin(PostLN):
     .. math:: x_k = \mathrm{LN}(\omega \, x_{k-1} + f_k(x_{k-1})), \qquad
               \omega = \sqrt{\frac{R + 1}{\ln(R + 1)} - 1}
 
-    R is the number of sublayers of the stack, 2N in the encoder and 3M in the decoder. This is
-    the default of admin-torch, "O(log n)" (its other form is ω = √R).
+    This is the default of admin-torch, "O(log n)" (its other form is ω = √R). R, its number of
+    residual sublayers, is in our own reading those of the stack: 2N in the encoder, 3M in the
+    decoder.
     """
 
     supported_flags = frozenset()
 
     def __init__(self, place, options):
         super().__init__(place, options)
-        R = place.layers * place.sublayers
-        self.omega = math.sqrt((R + 1) / math.log(R + 1) - 1)
+        if not place.at_ends:
+            R = place.layers * place.sublayers
+            omega = math.sqrt((R + 1) / math.log(R + 1) - 1)
+            self.register_buffer("omega", torch.tensor(omega))
 
     def write(self, stream: List[Tensor], y: Tensor) -> List[Tensor]:
         return [self.layer_norm(self.omega * stream[0] + y)]

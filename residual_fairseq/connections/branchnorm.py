@@ -18,7 +18,7 @@ class BranchNorm(PostLN):
               \alpha_t = \min(1, t / T)
 
     t is the number of the update being made, from 1; after T updates, and in evaluation mode,
-    this is Post-LN.
+    this is Post-LN. A training that ends before is evaluated as a model that it never was.
 
     No public code was found, and the full text was not at hand: the form comes from a
     third party's description, the linear schedule from memory, and T, which the paper calls the
@@ -39,6 +39,7 @@ class BranchNorm(PostLN):
         self.T = options.branchnorm_updates
         if self.T < 1:
             raise ValueError(f"--branchnorm-updates must be at least 1, not {self.T}")
+        self.settled_after = self.T
         self.set_num_updates(0)
 
     def set_num_updates(self, num_updates: int) -> None:

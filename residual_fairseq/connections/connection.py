@@ -87,6 +87,24 @@ def redraw(
             xavier_(weights[name], gain=gain)
 
 
+def refuse_layer_drop(place: Place, options, why: str) -> None:
+    """Refuses to leave out layers of the stack at a place, in training or after it.
+
+    Args:
+        why: what the chosen connection does, so that none can be left out.
+
+    Raises:
+        ValueError: the options ask for it.
+    """
+    side = getattr(options, place.stack)
+    if side.layerdrop or side.layers_to_keep:
+        flag = "layerdrop" if side.layerdrop else "layers-to-keep"
+        raise ValueError(
+            f"--{place.stack}-{flag}: --residual-connection {options.residual_connection} {why}, "
+            "so none can be left out"
+        )
+
+
 class Connection(nn.Module):
     """How a stack carries its residual stream: open, read, write, close.
 
@@ -100,7 +118,9 @@ class Connection(nn.Module):
     A subclass is one published scheme. It is constructed once for each sublayer and once for the
     ends of each stack, and may have other parameters at the ends than at a sublayer. A parameter
     of a LayerNorm that fairseq's transformer also has is named ``layer_norm``, so that weights
-    saved under fairseq's names load.
+    saved under fairseq's names load. A constant of the equations that depends on the depth is a
+    buffer: what is left of a model after ``--encoder-layers-to-keep`` goes on with that of the
+    depth it was trained at.
 
     Besides the four verbs a scheme may say how its weights start (`initialise`), what stands
     within a sublayer (`inside`), what the sublayers of a layer share (`share`), what an attention
@@ -120,6 +140,9 @@ class Connection(nn.Module):
 
     #: fairseq's flags that touch the residual stream itself and that this scheme gives a meaning.
     supported_flags = frozenset()
+
+    #: Updates until which training and evaluation compute different functions.
+    settled_after = 0
 
     #: Set while the model measures, in a pass before its first update.
     profiling = False

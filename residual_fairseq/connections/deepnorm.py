@@ -2,6 +2,7 @@
 
 from typing import Dict, List
 
+import torch
 from torch import Tensor, nn
 
 from .connection import OUTPUT_PATH, QUERY_AND_KEY, redraw, register_connection
@@ -30,11 +31,13 @@ class DeepNorm(PostLN):
         super().__init__(place, options)
         N, M = place.encoder_layers, place.decoder_layers
         if place.stack == "encoder":
-            self.alpha = 0.81 * (N**4 * M) ** (1 / 16)
+            alpha = 0.81 * (N**4 * M) ** (1 / 16)
             self.beta = 0.87 * (N**4 * M) ** (-1 / 16)
         else:
-            self.alpha = (3 * M) ** (1 / 4)
+            alpha = (3 * M) ** (1 / 4)
             self.beta = (12 * M) ** (-1 / 4)
+        if not place.at_ends:
+            self.register_buffer("alpha", torch.tensor(alpha))
 
     def initialise(self, weights: Dict[str, Tensor]) -> None:
         redraw(weights, OUTPUT_PATH, nn.init.xavier_normal_, self.beta)

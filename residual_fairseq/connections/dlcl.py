@@ -6,7 +6,7 @@ from typing import List
 import torch
 from torch import Tensor, nn
 
-from .connection import Connection, register_connection
+from .connection import Connection, refuse_layer_drop, register_connection
 from .post import PostLN
 from .pre import PreLN
 
@@ -23,13 +23,7 @@ class DLCL(Connection):
 
     def __init__(self, place, options):
         super().__init__(place, options)
-        side = getattr(options, place.stack)
-        if side.layerdrop or side.layers_to_keep:
-            flag = "layerdrop" if side.layerdrop else "layers-to-keep"
-            raise ValueError(
-                f"--{place.stack}-{flag}: --residual-connection {options.residual_connection} "
-                "combines all layers before, so none can be left out"
-            )
+        refuse_layer_drop(place, options, "combines all layers before")
         self.combines = not place.at_ends and place.index == place.sublayers - 1
         self.history_norm = nn.LayerNorm(place.embed_dim) if self.combines else nn.Identity()
         row = place.layer + 1 if self.combines else 0

@@ -6,7 +6,7 @@ from typing import List, Optional
 
 from torch import Tensor
 
-from .connection import Inside, register_connection
+from .connection import Inside, refuse_layer_drop, register_connection
 from .post import PostLN
 
 
@@ -38,7 +38,10 @@ class RealFormer(PostLN):
 
     def __init__(self, place, options):
         super().__init__(place, options)
-        divisor = place.layer + 1.0 if options.realformer_mean else 1.0
+        divisor = 1.0
+        if options.realformer_mean:
+            refuse_layer_drop(place, options, "divides by the number of layers before")
+            divisor = place.layer + 1.0
         if place.sublayer in ("self_attn", "encoder_attn"):
             self.inside = Inside(adds_scores=True, score_divisor=divisor)
         #: Where in the stream this chain's scores are.

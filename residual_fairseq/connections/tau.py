@@ -4,6 +4,7 @@ Factor tau, arXiv 1903.07120."""
 from dataclasses import dataclass, field
 from typing import List
 
+import torch
 from torch import Tensor, nn
 
 from .connection import register_connection
@@ -35,7 +36,9 @@ class Tau(PreLN):
         super().__init__(place, options)
         if options.tau_without_norm:
             self.layer_norm = nn.Identity()
-        self.tau = (place.layers * place.sublayers) ** (-1 / 2)
+        if not place.at_ends:
+            tau = (place.layers * place.sublayers) ** (-1 / 2)
+            self.register_buffer("tau", torch.tensor(tau))
 
     def write(self, stream: List[Tensor], y: Tensor) -> List[Tensor]:
         return [stream[0] + self.tau * y]

@@ -116,6 +116,11 @@ class ResidualTransformerModel(TransformerModelBase):
             UsageError: the flags contradict each other, or mean nothing here.
         """
         cfg = read(args)
+        for side in ("encoder", "decoder"):
+            keep = getattr(cfg, side).layers_to_keep
+            if keep and hasattr(args, f"{side}_layers"):
+                # What is saved of a pruned model is to have the depth that it has.
+                setattr(args, f"{side}_layers", len(keep.split(",")))
         try:
             model = super().build_model(cfg, task)
         except ValueError as error:

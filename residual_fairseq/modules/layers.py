@@ -164,17 +164,18 @@ class DecoderLayer(Layer):
 
     def inside(self, cfg, sublayer: str, connection: Connection) -> Inside:
         inside = connection.inside
-        if sublayer == "ffn" and cfg.scale_fc:
-            inside = replace(inside, hidden_norm=True)
-        if sublayer == "self_attn" and cfg.scale_attn:
-            inside = replace(inside, output_norm=True)
-        if sublayer == "self_attn" and cfg.scale_heads:
-            if inside.head_scale == "context":
-                raise UsageError(
-                    f"--scale-heads: --residual-connection {cfg.residual_connection} scales the "
-                    "heads already, before the output projection"
-                )
-            inside = replace(inside, head_scale="output")
+        for flag, at, part, value in (
+            ("scale_fc", "ffn", "hidden_norm", True),
+            ("scale_attn", "self_attn", "output_norm", True),
+            ("scale_heads", "self_attn", "head_scale", "output"),
+        ):
+            if getattr(cfg, flag) and sublayer == at:
+                if getattr(inside, part):
+                    raise UsageError(
+                        f"--{flag.replace('_', '-')}: --residual-connection "
+                        f"{cfg.residual_connection} has this already"
+                    )
+                inside = replace(inside, **{part: value})
         return inside
 
     def forward(

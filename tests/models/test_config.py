@@ -10,7 +10,7 @@ from fairseq import options
 from fairseq.models import build_model
 from omegaconf import OmegaConf
 
-from residual_fairseq import REGISTRY
+from residual_fairseq import REGISTRY, ResidualTransformerModel
 from residual_fairseq.errors import UsageError
 from residual_fairseq.models.architectures import SIZES
 from residual_fairseq.models.config import config_class
@@ -117,6 +117,18 @@ def test_a_width_for_the_encoder_is_one_for_the_decoder():
         ),
         ({"adaptive_input": True}, "--adaptive-input"),
         ({"tie_adaptive_weights": True, "adaptive_softmax_cutoff": "10"}, "--tie-adaptive-weights"),
+        (
+            {
+                "connection": "normformer",
+                "normformer_scale_after_projection": True,
+                "scale_heads": True,
+            },
+            "--scale-heads: --residual-connection normformer has this already",
+        ),
+        (
+            {"connection": "realformer", "realformer_mean": True, "decoder_layerdrop": 0.1},
+            "--decoder-layerdrop: .*realformer divides by the number of layers",
+        ),
         ({"tie_adaptive_proj": True}, "--tie-adaptive-proj needs --adaptive-softmax-cutoff"),
         ({"decoder_output_dim": 16}, "--decoder-output-dim 16 does not fit the shared embedding"),
         (
@@ -142,7 +154,11 @@ def test_refused_in_one_line(overrides, said):
 
 @pytest.mark.parametrize(("connection", "option"), sorted(toy.REFUSED))
 def test_what_a_connection_lacks_it_says_in_one_line(connection, option):
-    value = {"encoder_layerdrop": 0.1, "decoder_layers_to_keep": "0"}.get(option, True)
+    value = {
+        "encoder_layerdrop": 0.1,
+        "decoder_layers_to_keep": "0",
+        "encoder_layers_to_keep": "0",
+    }.get(option, True)
     with pytest.raises(UsageError, match=f"--{option.replace('_', '-')}.*{connection}") as refused:
         toy.model(connection, **{option: value})
     assert "\n" not in str(refused.value)
@@ -218,6 +234,30 @@ def test_errors_of_a_connection_are_not_taken_for_wrong_use(monkeypatch):
 def test_layers_to_keep_as_a_flag():
     model = from_flags("--arch", "residual_transformer_tiny", "--encoder-layers-to-keep", "0,2")
     assert len(model.encoder.layers) == 2
+
+
+@pytest.mark.parametrize("connection", toy.able("encoder_layers_to_keep"))
+def test_a_pruned_model_is_the_whole_one_without_some_layers(connection):
+    """With the constants of the depth that it was trained at; and it loads when saved again."""
+    whole = toy.randomize(toy.model(connection, encoder_layers=4, decoder_layers=3), std=0.1)
+    args = toy.arguments(
+        residual_connection=connection,
+        encoder_layers=4,
+        decoder_layers=3,
+        encoder_layers_to_keep="1,3",
+        decoder_layers_to_keep="0,2",
+    )
+    pruned = ResidualTransformerModel.build_model(args, toy.TASK).eval()
+    pruned.load_state_dict(whole.state_dict(), model_cfg=args)
+    again = ResidualTransformerModel.build_model(args, toy.TASK).eval()
+    again.load_state_dict(pruned.state_dict(), model_cfg=args)
+    whole.encoder.layers = torch.nn.ModuleList(whole.encoder.layers[i] for i in (1, 3))
+    whole.decoder.layers = torch.nn.ModuleList(whole.decoder.layers[i] for i in (0, 2))
+    batch = toy.batch()
+    with torch.no_grad():
+        expected = whole(**batch)[0]
+        for model in (pruned, again):
+            assert (model(**batch)[0] - expected).abs().max() < 1e-5 * expected.abs().max()
 
 
 def test_weights_without_a_name_are_said_to_be_taken_for_this_ones(caplog):
