@@ -173,6 +173,9 @@ def overrides(benchmark: Benchmark, args: argparse.Namespace) -> dict[str, Any]:
         values[key] = plain(value)
     recipe = benchmark.values(values)
     gpus = torch.cuda.device_count()
+    if args.dry_run and (args.devices or 1) > 1:
+        # The commands may be for another machine.
+        gpus = max(gpus, args.devices)
     if gpus and getattr(args, "at_once", None) not in (None, 1):
         raise UsageError("--at-once is for a CPU: on GPUs one training runs after the other")
     devices = args.devices or 1
@@ -262,6 +265,17 @@ def words(flag: str, text: str) -> list[str]:
     return found
 
 
+def check_models(planned: list[Training]) -> None:
+    """Refuse what cannot be trained; once for each model, whatever the seeds.
+
+    Raises:
+        UsageError: as ``Training.check_model``.
+    """
+    models = {(t.connection, t.encoder_layers, t.decoder_layers): t for t in planned}
+    for training in models.values():
+        training.check_model()
+
+
 def show_commands(training: Training) -> None:
     """Print every command of a training."""
     print(f"\n# {training.name}")
@@ -294,6 +308,7 @@ def main(arguments: list[str] | None = None) -> None:
     values = overrides(benchmark, args)
     # What cannot be trained is refused before data is prepared for it.
     planned = trainings(benchmark, args, values, out, corpus, record)
+    check_models(planned)
     if args.dry_run:
         for training in planned:
             show_commands(training)

@@ -60,6 +60,7 @@ def train(arguments: list[str]) -> None:
         "overrides": {**overrides(benchmark, args), "common.seed": args.seed},
     }
     training = training_of(args.out, run)
+    training.check_model()
     if args.dry_run:
         print(shlex.join(training.train_command()))
         return

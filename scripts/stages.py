@@ -69,6 +69,7 @@ def run(args: argparse.Namespace, out: Path, command: str, lock: int) -> dict[st
         for connection in connections
     ]
     for training in trainings:
+        training.check_model()
         training.claim_folder()
     failures = perform_all(trainings, lock)
     show(out, record, "embedded corpus" if args.data is None else args.data.name, failures, command)

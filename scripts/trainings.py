@@ -14,10 +14,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Mapping, Sequence
 
 import fairseq
 import torch
+from fairseq.data import Dictionary
+from fairseq.models import build_model
+from omegaconf import OmegaConf
 
 import residual_fairseq
 from residual_fairseq.averaging import main as residual_average
@@ -254,6 +258,28 @@ class Training:
         """The file that fairseq-generate writes for a test set."""
         subset = self.corpus_record["tests"][test]["subset"]
         return self.folder / "generate" / test / f"generate-{subset}.txt"
+
+    def check_model(self) -> None:
+        """Check that there is such a model, without its memory and before anything is done for it.
+
+        Says so where it is evaluated as what it is only after a longer training.
+
+        Raises:
+            UsageError: the values of the recipe contradict each other, or mean nothing for its
+                connection.
+        """
+        symbols = Dictionary()
+        task = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
+        with torch.device("meta"):
+            model = build_model(OmegaConf.create(dict(self.values_of("model"))), task)
+        settled_after = max(getattr(part, "settled_after", 0) for part in model.modules())
+        updates = self.values_of("optimization").get("max_update", 0)
+        if 0 < updates < settled_after:
+            print(
+                f"{self.name}: {updates:,} updates are few: what training computes is what the "
+                f"evaluation does only after {settled_after:,}, see docs/connections.md",
+                flush=True,
+            )
 
     def claim_folder(self) -> None:
         """Make the folder, or take up what an earlier call has left there.

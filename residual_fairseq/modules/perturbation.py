@@ -7,6 +7,9 @@ import re
 import torch
 from torch import Tensor, nn
 
+#: Tokens of languages, and what fairseq fills a dictionary up with.
+NO_WORD = r"__.+__|madeupword\d+"
+
 
 class WordPerturbation(nn.Module):
     r"""Drops and replaces words of a training batch; the identity in evaluation mode.
@@ -20,7 +23,7 @@ class WordPerturbation(nn.Module):
 
     The paper was not re-read for this: its two kinds are as we remember them. That padding,
     special symbols (end of sentence, unknown word) and language tokens are neither dropped nor
-    replaced is our own choice.
+    replaced, nor drawn, is our own choice.
 
     Args:
         dictionary: fairseq's.
@@ -32,11 +35,12 @@ class WordPerturbation(nn.Module):
     def __init__(self, dictionary, dropout: float, replacement: float, decay: float) -> None:
         super().__init__()
         is_word = [
-            index >= dictionary.nspecial and not re.fullmatch("__.+__", symbol)
+            index >= dictionary.nspecial and not re.fullmatch(NO_WORD, symbol)
             for index, symbol in enumerate(dictionary.symbols)
         ]
+        words = [index for index, is_one in enumerate(is_word) if is_one]
         self.register_buffer("is_word", torch.tensor(is_word), persistent=False)
-        self.register_buffer("words", self.is_word.nonzero().squeeze(1), persistent=False)
+        self.register_buffer("words", torch.tensor(words, dtype=torch.long), persistent=False)
         self.dropout, self.replacement, self.decay = dropout, replacement, decay
         self.set_num_updates(0)
 

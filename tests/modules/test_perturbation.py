@@ -10,12 +10,13 @@ from fairseq.data import Dictionary
 from residual_fairseq.errors import UsageError
 from residual_fairseq.modules import WordPerturbation
 
-LANGUAGE = "__de__"
+NO_WORDS = ("__de__", "madeupword0000")
 
 
 def perturbation(**rates):
     dictionary = toy.dictionary(100)
-    dictionary.add_symbol(LANGUAGE)
+    for symbol in NO_WORDS:
+        dictionary.add_symbol(symbol)
     rates = {"dropout": 0.0, "replacement": 0.0, "decay": 1000.0, **rates}
     return WordPerturbation(dictionary, **rates), dictionary
 
@@ -26,7 +27,8 @@ def tokens(dictionary):
 
 
 def spared(dictionary, tokens):
-    return (tokens < Dictionary().nspecial) | (tokens == dictionary.index(LANGUAGE))
+    no_words = torch.tensor([dictionary.index(symbol) for symbol in NO_WORDS])
+    return (tokens < Dictionary().nspecial) | torch.isin(tokens, no_words)
 
 
 def test_drops_the_embeddings_of_words():

@@ -12,6 +12,8 @@ from residual_fairseq.errors import UsageError
 from scripts import reproduce
 from scripts.benchmarks import BENCHMARKS
 
+GPUS = ["--devices", "64", "--max-tokens", "512"]
+
 
 def dry_run(benchmark, tmp_path, capsys, *arguments):
     reproduce.main([benchmark, "--dry-run", "--out", str(tmp_path / "out"), *arguments])
@@ -57,7 +59,13 @@ def test_batch_is_kept_with_fewer_tokens_at_once(tmp_path, capsys):
         (["--connections", "post nosuch"], "no connection nosuch: known are .*post pre .*residual"),
         (["--depths", "six"], "--depths 'six'"),
         (["--seeds", "0"], "--seeds '0'"),
-        (["--devices", "64"], "--devices 64: this machine has"),
+        (["--devices", "7"], "--devices 7 and 4096 tokens on each do not make up"),
+        (["--set", "model.hc_streams=2"], "--hc-streams has no meaning .* post, only for: hc"),
+        (["--set", "model.hc_stream=2"], "model.hc_stream .* did you mean model.hc_streams"),
+        (
+            ["--connections", "post dlcl", "--set", "model.encoder.layerdrop=0.1"],
+            "--encoder-layerdrop: .*dlcl combines all layers",
+        ),
         (["--set", "lr"], "--set lr: write SECTION.KEY=VALUE"),
         (["--prepare", "--target ja"], "Multi30k has en with de, fr or cs"),
         (["--corpus", "nowhere"], "--corpus .*nowhere: no corpus.json"),
@@ -68,6 +76,23 @@ def test_batch_is_kept_with_fewer_tokens_at_once(tmp_path, capsys):
 def test_wrong_use(tmp_path, capsys, arguments, message):
     with pytest.raises(UsageError, match=message):
         dry_run("multi30k", tmp_path, capsys, *arguments)
+
+
+def test_more_gpus_than_there_are(tmp_path, capsys):
+    """Commands for another machine can be shown, not run."""
+    assert "--distributed-world-size 64 " in dry_run("wmt_en_de", tmp_path, capsys, *GPUS)
+    with pytest.raises(UsageError, match="--devices 64: this machine has"):
+        reproduce.main(["wmt_en_de", "--out", str(tmp_path / "out"), *GPUS])
+
+
+def test_a_training_too_short_for_its_connection_is_said(tmp_path, capsys):
+    flags = ["--connections", "post branchnorm", "--updates"]
+    assert (
+        "branchnorm 4+4 seed 1: 3,999 updates are few"
+        in (shown := dry_run("multi30k", tmp_path, capsys, *flags, "3999"))
+        and "only after 4,000" in shown
+    )
+    assert " are few" not in dry_run("multi30k", tmp_path, capsys, *flags, "4000")
 
 
 def test_two_dictionaries_have_no_embeddings_in_common(tmp_path, capsys):
