@@ -151,9 +151,12 @@ def test_from_pretrained(toy_run, overfitted):
 
 
 @pytest.mark.slow
-def test_what_was_measured_first_is_kept_on_resume(toy_run, tmp_path):
+@pytest.mark.parametrize(
+    "precision", [[], ["--fp16"], ["--memory-efficient-fp16"]], ids=lambda flags: "".join(flags)
+)
+def test_what_was_measured_first_is_kept_on_resume(toy_run, tmp_path, precision):
     """fairseq's commands make Admin measure in the first update, and never again."""
-    flags = ["--residual-connection", "admin", "--save-interval-updates", 1]
+    flags = ["--residual-connection", "admin", "--save-interval-updates", 1, *precision]
     found = []
     for updates in (1, 3):
         process = train(toy_run, tmp_path, *flags, updates=updates)
@@ -162,6 +165,7 @@ def test_what_was_measured_first_is_kept_on_resume(toy_run, tmp_path):
         found.append({n: float(v) for n, v in checkpoint.items() if n.endswith("omega_0")})
     assert found[0] == found[1]
     assert len(set(found[0].values())) > 5
+    assert any(v.any() for n, v in checkpoint.items() if n.endswith("delta"))
 
 
 @pytest.mark.slow
