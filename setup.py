@@ -53,6 +53,7 @@ setup(
     },
     entry_points={
         "console_scripts": [
+            "residual-analyze = residual_fairseq.analysis.command:main",
             "residual-average = residual_fairseq.averaging:main",
             "residual-results = residual_fairseq.report:main",
         ],

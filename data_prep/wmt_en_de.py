@@ -40,7 +40,7 @@ SOURCES = (
 )
 
 _TORCHTEXT = "torchtext's WMT14 data set"
-_LOGS = "logs of fairseq-preprocess as in its scaling_nmt example"
+_LOGS = "a published log of fairseq-preprocess"
 PUBLISHED = {
     "train": Published(4_500_966, _TORCHTEXT),
     "newstest2010": Published(2_489, _TORCHTEXT),

@@ -33,10 +33,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import fairseq
+
+import residual_fairseq
 
 from .errors import UsageError
 from .formats import align
@@ -225,6 +231,17 @@ def read_json(path: str | os.PathLike) -> Any:
         return None
     except ValueError as error:
         raise UsageError(f"{path}: not a JSON file ({error}); delete it and run again") from error
+
+
+def versions() -> dict[str, str]:
+    """The versions of what a result depends on."""
+    names = ("torch", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "sentencepiece")
+    return {
+        "python": platform.python_version(),
+        "fairseq": fairseq.__version__,
+        "residual-fairseq": residual_fairseq.__version__,
+        **{name: version(name) for name in names},
+    }
 
 
 def name_of(result: Mapping[str, Any]) -> str:

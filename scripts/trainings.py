@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import shlex
 import signal
@@ -12,12 +11,10 @@ import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Mapping, Sequence
 
-import fairseq
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import build_model
@@ -30,7 +27,13 @@ from residual_fairseq.errors import UsageError
 from residual_fairseq.language_id import LanguageIdentifier
 from residual_fairseq.logs import TrainingLog, read_log
 from residual_fairseq.recipe import read_recipe, section_flags, train_flags
-from residual_fairseq.results import WITHOUT_EFFECT, read_json, settings_of, write_json
+from residual_fairseq.results import (
+    WITHOUT_EFFECT,
+    read_json,
+    settings_of,
+    versions,
+    write_json,
+)
 from residual_fairseq.scoring import (
     check_comet,
     comet_score,
@@ -679,17 +682,6 @@ def describe_machine(at_once: int) -> dict[str, Any]:
     return {
         "device": torch.cuda.get_device_name() if gpu else f"{cpu_cores()} CPU cores",
         "trainings_at_once": at_once,
-    }
-
-
-def versions() -> dict[str, str]:
-    """The versions of what a result depends on."""
-    names = ("torch", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "sentencepiece")
-    return {
-        "python": platform.python_version(),
-        "fairseq": fairseq.__version__,
-        "residual-fairseq": residual_fairseq.__version__,
-        **{name: version(name) for name in names},
     }
 
 

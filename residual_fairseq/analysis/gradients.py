@@ -1,0 +1,198 @@
+"""Gradient norms, layer by layer: does the gradient vanish on its way down?"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import islice
+from typing import Iterable
+
+import torch
+from torch import Tensor
+
+from ..formats import Table
+from ..models import ResidualTransformerModel
+from ..plots import Panel
+from .data import DataBin
+from .output import Analysis, Picture
+from .probe import STACKS, inputs_of, layers_of, loss_of, prepare, untouched
+from .subjects import add_subjects, settings_of, subjects_of
+
+#: The parts of a layer, and what they are called.
+PARTS = {
+    "attention": "parameters of attention",
+    "ffn": "parameters of feed-forward",
+    "stream": "input stream",
+}
+
+
+def gradient_norms(model: ResidualTransformerModel, batch: dict) -> dict[str, dict[str, Tensor]]:
+    """Norms of the gradient of a batch's loss, by stack and by part of each layer.
+
+    The loss is the mean negative log-likelihood of the target units, in nats. Nothing of the model
+    changes; it is looked at in the mode that it is in.
+
+    Args:
+        batch: fairseq's sample.
+
+    Returns:
+        by ``"encoder"`` and ``"decoder"``, then by part, the norm for each layer from below,
+        ``(layers,)``: ``"attention"`` and ``"ffn"`` with respect to the parameters of the
+        attentions and of the feed-forward sublayer; ``"stream"`` to the main stream that enters
+        the layer, ``(T, B, C)``; ``"streams"`` to all tensors that enter it (those of a scheme
+        with several are as it scales them).
+    """
+    names, wanted = [], []
+    streams: dict[str, list[Tensor]] = {}
+    layers = {
+        f"{stack}.{i}": layer for stack in STACKS for i, layer in enumerate(layers_of(model, stack))
+    }
+    with untouched(model), inputs_of(layers, streams.__setitem__), torch.enable_grad():
+        loss = loss_of(model, batch)
+    for name, layer in layers.items():
+        for key, parameter in layer.named_parameters():
+            part = part_of(key)
+            if part and parameter.requires_grad:
+                names.append((name, part))
+                wanted.append(parameter)
+        for i, tensor in enumerate(streams[name]):
+            names.append((name, "streams"))
+            wanted.append(tensor)
+            if i == 0:
+                names.append((name, "stream"))
+                wanted.append(tensor)
+    squares: dict[tuple[str, str], Tensor] = {}
+    for name, gradient in zip(names, torch.autograd.grad(loss, wanted, allow_unused=True)):
+        square = torch.zeros(()) if gradient is None else gradient.float().square().sum().cpu()
+        squares[name] = squares.get(name, torch.zeros(())) + square
+    return {
+        stack: {
+            part: torch.stack(
+                [squares[f"{stack}.{i}", part] for i in range(len(layers_of(model, stack)))]
+            ).sqrt()
+            for part in (*PARTS, "streams")
+        }
+        for stack in STACKS
+    }
+
+
+def part_of(parameter: str) -> str | None:
+    """Of a layer's parameter, ``"attention"`` or ``"ffn"`` by its name; None: a connection's."""
+    head = parameter.partition(".")[0]
+    if head in ("self_attn", "encoder_attn"):
+        return "attention"
+    return "ffn" if head in ("fc1", "fc2", "ffn_layernorm") else None
+
+
+def measure(
+    model: ResidualTransformerModel, batches: Iterable[dict]
+) -> dict[str, dict[str, Tensor]]:
+    """``gradient_norms`` of several batches, ``(batches, layers)`` by stack and part."""
+    found: list[dict[str, dict[str, Tensor]]] = []
+    for batch in batches:
+        prepare(model, batch)
+        found.append(gradient_norms(model, batch))
+    return {
+        stack: {part: torch.stack([f[stack][part] for f in found]) for part in found[0][stack]}
+        for stack in STACKS
+    }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_subjects(parser, depths="6 18")
+    parser.add_argument("--split", default="valid", help="whose batches (default: %(default)s)")
+    parser.add_argument(
+        "--batches", type=int, default=8, metavar="N", help="how many (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--max-tokens",
+        type=int,
+        default=1024,
+        metavar="N",
+        help="of a batch at most (default: %(default)s)",
+    )
+
+
+def run(args: argparse.Namespace) -> Analysis:
+    """Gradient norms of the models that the options ask for."""
+    data = DataBin(args.data)
+    batches = list(islice(data.batches(args.split, args.max_tokens, args.seed), args.batches))
+    numbers, norms = {}, {}
+    for subject in subjects_of(args, data):
+        norms[subject.label] = measure(subject.model, batches)
+        numbers[subject.label] = {
+            stack: {part: summary(values) for part, values in parts.items()}
+            for stack, parts in norms[subject.label].items()
+        }
+    state = "of checkpoints" if args.checkpoints else "before training"
+    return Analysis(
+        name="gradients",
+        title=f"Gradients {state}",
+        settings=settings_of(args, data),
+        tables=[table(numbers, state)],
+        pictures=[picture(stack, numbers, state) for stack in STACKS],
+        numbers=numbers,
+    )
+
+
+def summary(norms: Tensor) -> dict[str, list[float] | float]:
+    """Mean and deviation over batches of ``(batches, layers)``, and the first layer by the last."""
+    mean = norms.mean(dim=0)
+    deviation = norms.std(dim=0) if len(norms) > 1 else torch.zeros_like(mean)
+    return {
+        "mean": mean.tolist(),
+        "deviation": deviation.tolist(),
+        "last_by_first": (mean[-1] / mean[0]).item(),
+    }
+
+
+def table(numbers: dict, state: str) -> Table:
+    columns = ["model", "stack", *(f"{part}: last / first" for part in PARTS), "first", "last"]
+    rows = []
+    for label, stacks in numbers.items():
+        for stack, parts in stacks.items():
+            mean = parts["attention"]["mean"]
+            rows.append(
+                [
+                    label,
+                    stack,
+                    *(f"{parts[part]['last_by_first']:.3g}" for part in PARTS),
+                    f"{mean[0]:.3g}",
+                    f"{mean[-1]:.3g}",
+                ]
+            )
+    return Table(
+        f"Gradient norms {state}",
+        columns,
+        rows,
+        [
+            "last / first: norm of the gradient in the last layer by that in the first",
+            "first, last: norm with respect to the parameters of attention, in nats",
+        ],
+    )
+
+
+def picture(stack: str, numbers: dict, state: str) -> Picture:
+    def curves(part, what):
+        return {
+            label: dict(enumerate(stacks[stack][part][what], start=1))
+            for label, stacks in numbers.items()
+        }
+
+    return Picture(
+        f"gradients-{stack}",
+        f"Gradient of the loss in the {stack}, {state}",
+        f"The norm of the gradient by layer of the {stack}, one line for each of "
+        f"{', '.join(numbers)}; panels: {', '.join(PARTS.values())}.",
+        [
+            Panel(
+                f"layer of the {stack}",
+                "norm of the gradient (nats per unit of the parameter)",
+                curves(part, "mean"),
+                title=what,
+                spreads=curves(part, "deviation"),
+                log=True,
+                whole=True,
+            )
+            for part, what in PARTS.items()
+        ],
+    )

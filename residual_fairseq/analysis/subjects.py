@@ -1,0 +1,175 @@
+"""What an analysis looks at: new models of some connections and depths, or checkpoints."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple
+
+import yaml
+
+from ..connections import REGISTRY
+from ..errors import UsageError
+from ..models import ResidualTransformerModel
+from .data import DataBin
+from .models import new_model, trained_model
+
+#: Where the quickstart leaves its data-bin.
+DATA = Path("results", "quickstart", "corpus", "bin")
+
+
+class Subject(NamedTuple):
+    """A model to look at.
+
+    Attributes:
+        label: what it is called in pictures and tables: ``post 6+6``.
+        model: in training mode, without dropout.
+    """
+
+    label: str
+    model: ResidualTransformerModel
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """The option for the text."""
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=DATA,
+        metavar="DATA-BIN",
+        help="of fairseq-preprocess (default: the quickstart's, %(default)s)",
+    )
+
+
+def add_models(parser: argparse.ArgumentParser, depths: str) -> None:
+    """The options for new models.
+
+    Args:
+        depths: default of ``--depths``.
+    """
+    parser.add_argument(
+        "--connections",
+        default="post pre residual",
+        metavar='"NAME ..."',
+        help="residual connections, or all (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--depths",
+        default=depths,
+        metavar='"N NxM ..."',
+        help="layers of encoder and decoder: 6, or 12x6 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--arch",
+        default="residual_transformer_tiny",
+        metavar="NAME",
+        help="named architecture (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="another value of the model, as under model in a YAML: encoder.embed_dim=64; may be "
+        "repeated",
+    )
+
+
+def add_subjects(parser: argparse.ArgumentParser, depths: str) -> None:
+    """The options for text, new models and checkpoints."""
+    add_data(parser)
+    add_models(parser, depths)
+    parser.add_argument(
+        "--checkpoints",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="look at these, not at new models",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="of new models' weights and of batches"
+    )
+
+
+def subjects_of(args: argparse.Namespace, data: DataBin) -> Iterator[Subject]:
+    """The models that the options ask for, one at a time.
+
+    Raises:
+        UsageError: an option is unusable. All are looked at before the first model is given.
+    """
+    if args.checkpoints:
+        models = [trained_model(data, path) for path in args.checkpoints]
+        names = [name_of(model) for model in models]
+        for path, model, name in zip(args.checkpoints, models, names):
+            label = name if Counter(names)[name] == 1 else f"{name} {path}"
+            yield Subject(label, model)
+        return
+    values = values_of(args)
+    for connection in connections_of(args.connections):
+        for layers in depths_of(args.depths):
+            model = new_model(data, connection, layers, args.seed, args.arch, values)
+            yield Subject(f"{connection} {layers[0]}+{layers[1]}", model)
+
+
+def name_of(model: ResidualTransformerModel) -> str:
+    """``post 6+6``."""
+    layers = (len(stack.layers) for stack in (model.encoder, model.decoder))
+    return f"{model.cfg.residual_connection} {'+'.join(map(str, layers))}"
+
+
+def connections_of(text: str) -> list[str]:
+    """The connections of ``--connections``, each once.
+
+    Raises:
+        UsageError: there is no such connection, or none is named.
+    """
+    names = list(REGISTRY) if text == "all" else list(dict.fromkeys(text.split()))
+    if not names or not REGISTRY.keys() >= set(names):
+        raise UsageError(f"--connections {text!r}: give some of {' '.join(sorted(REGISTRY))}")
+    return names
+
+
+def depths_of(text: str) -> list[tuple[int, int]]:
+    """``6 12x3`` to (6, 6) and (12, 3), each once.
+
+    Raises:
+        UsageError: that is no list of depths.
+    """
+    depths = []
+    for word in text.split():
+        encoder, x, decoder = word.partition("x")
+        decoder = decoder if x else encoder
+        if not (encoder.isdecimal() and decoder.isdecimal() and int(encoder) and int(decoder)):
+            raise UsageError(f"--depths {text!r}: {word} is no depth; write them like 6 or 12x6")
+        depths.append((int(encoder), int(decoder)))
+    if not depths:
+        raise UsageError("--depths is empty")
+    return list(dict.fromkeys(depths))
+
+
+def values_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The values of ``--set`` by dotted key.
+
+    Raises:
+        UsageError: one is not of that form.
+    """
+    values = {}
+    for setting in args.set:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise UsageError(f"--set {setting}: write KEY=VALUE")
+        values[key] = yaml.safe_load(value)
+    return values
+
+
+def settings_of(args: argparse.Namespace, data: DataBin) -> dict[str, Any]:
+    """What decides about the numbers of an analysis: its options, and the text."""
+    options = {
+        name: [str(path) for path in value] if name == "checkpoints" else value
+        for name, value in vars(args).items()
+        if name not in ("analysis", "out", "data")
+    }
+    languages = [data.task.cfg.source_lang, data.task.cfg.target_lang]
+    return {"data": str(data.path), "languages": languages, **options}
