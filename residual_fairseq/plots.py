@@ -44,7 +44,7 @@ class Panel:
 
 
 def plot(panels: Sequence[Panel], path: str | os.PathLike, *, title: str, command: str) -> None:
-    """Draw panels side by side as a PNG; a label has one colour and marker in all of them.
+    """Draw panels as a PNG, up to three in a row or two; a label looks the same in all of them.
 
     Args:
         panels: those without any curve stay empty.
@@ -52,13 +52,16 @@ def plot(panels: Sequence[Panel], path: str | os.PathLike, *, title: str, comman
         title: above the picture.
         command: the command that made it, kept in the PNG's metadata under "Command".
     """
-    figure = Figure(figsize=(3.5 + 4.5 * len(panels), 4.5), dpi=150, layout="constrained")
+    columns = len(panels) if len(panels) <= 3 else 2
+    rows = -(-len(panels) // columns)
+    size = (3.5 + 4.5 * columns, 4.5 * rows)
+    figure = Figure(figsize=size, dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     # 7 colours and 9 markers have no common factor: 63 different lines.
     labels = dict.fromkeys(label for panel in panels for label, c in panel.curves.items() if c)
     styles = dict(zip(labels, zip(cycle(COLOURS), cycle(MARKERS))))
     handles = {}
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels):
+    for axes, panel in zip(figure.subplots(rows, columns, squeeze=False).flat, panels):
         for label, curve in panel.curves.items():
             points = sorted((x, y) for x, y in curve.items() if y > 0 or not panel.log)
             if not points:

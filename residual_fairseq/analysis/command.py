@@ -15,10 +15,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import gradients
+from . import adam, gradients, representations
 
 #: The module of each subcommand: its ``add_arguments`` and ``run``; its docstring is the help.
-ANALYSES = {"gradients": gradients}
+ANALYSES = {"gradients": gradients, "representations": representations, "adam": adam}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -186,7 +186,7 @@ def picture(stack: str, numbers: dict, state: str) -> Picture:
         [
             Panel(
                 f"layer of the {stack}",
-                "norm of the gradient (nats per unit of the parameter)",
+                "norm of the gradient of the loss (nats)",
                 curves(part, "mean"),
                 title=what,
                 spreads=curves(part, "deviation"),
