@@ -275,12 +275,11 @@ class Training:
         task = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
         with torch.device("meta"):
             model = build_model(OmegaConf.create(dict(self.values_of("model"))), task)
-        settled_after = max(getattr(part, "settled_after", 0) for part in model.modules())
         updates = self.values_of("optimization").get("max_update", 0)
-        if 0 < updates < settled_after:
+        if 0 < updates < model.settled_after():
             print(
                 f"{self.name}: {updates:,} updates are few: what training computes is what the "
-                f"evaluation does only after {settled_after:,}, see docs/connections.md",
+                f"evaluation does only after {model.settled_after():,}, see docs/connections.md",
                 flush=True,
             )
 

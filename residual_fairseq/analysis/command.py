@@ -15,10 +15,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import adam, gradients, representations
+from . import adam, gradients, representations, trainability
 
 #: The module of each subcommand: its ``add_arguments`` and ``run``; its docstring is the help.
-ANALYSES = {"gradients": gradients, "representations": representations, "adam": adam}
+ANALYSES = {
+    "gradients": gradients,
+    "representations": representations,
+    "adam": adam,
+    "trainability": trainability,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -42,6 +42,11 @@ class ResidualTransformerModel(TransformerModelBase):
         self.initialise_embeddings()
         self.profiled = False
 
+    def settled_after(self) -> int:
+        """Updates until which training and evaluation compute different functions."""
+        parts = self.modules()
+        return max(part.settled_after for part in parts if isinstance(part, Connection))
+
     @torch.no_grad()
     def initialise_embeddings(self) -> None:
         """Lets the connections change the initial embeddings, a shared one once."""
