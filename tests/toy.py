@@ -131,3 +131,15 @@ def reference_names(state_dict):
         renamed[name] = value.clone()
     del renamed["residual_connection"]
     return renamed
+
+
+def sample(pairs=8, seed=0):
+    """A batch as fairseq's tasks make it, with its target."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(3, 8, (pairs,), generator=generator).tolist()
+    tokens = batch(list(zip(lengths, lengths)), seed=seed)
+    prefix = tokens["prev_output_tokens"]
+    target = torch.full_like(prefix, DICTIONARY.pad())
+    target[:, :-1] = prefix[:, 1:]
+    target[range(pairs), [length - 1 for length in lengths]] = DICTIONARY.eos()
+    return {"net_input": tokens, "target": target, "ntokens": sum(lengths)}

@@ -46,7 +46,13 @@ def gradient_norms(model: ResidualTransformerModel, batch: dict) -> dict[str, di
     layers = {
         f"{stack}.{i}": layer for stack in STACKS for i, layer in enumerate(layers_of(model, stack))
     }
-    with untouched(model), inputs_of(layers, streams.__setitem__), torch.enable_grad():
+
+    def keep(name, stream):
+        # Otherwise what a scheme derives from its first tensor would count as that tensor.
+        streams[name] = [tensor.view_as(tensor) for tensor in stream]
+        return streams[name]
+
+    with untouched(model), inputs_of(layers, keep), torch.enable_grad():
         loss = loss_of(model, batch)
     for name, layer in layers.items():
         for key, parameter in layer.named_parameters():

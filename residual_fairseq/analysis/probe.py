@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Callable, Iterator
+from typing import Any, Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -31,16 +31,21 @@ def untouched(model: ResidualTransformerModel) -> Iterator[None]:
 
 
 @contextmanager
-def inputs_of(modules: dict[str, nn.Module], keep: Callable[[str, object], None]) -> Iterator[None]:
+def inputs_of(modules: dict[str, nn.Module], keep: Callable[[str, Any], Any]) -> Iterator[None]:
     """Hands the first argument of modules over whenever they are called, until leaving.
 
     Args:
         modules: by name.
-        keep: takes the name and the argument.
+        keep: takes the name and the argument; what it returns, unless that is None, takes the
+            argument's place.
     """
 
     def hook_for(name):
-        return lambda module, arguments: keep(name, arguments[0])
+        def hook(module, arguments):
+            first = keep(name, arguments[0])
+            return None if first is None else (first, *arguments[1:])
+
+        return hook
 
     handles = [module.register_forward_pre_hook(hook_for(name)) for name, module in modules.items()]
     try:

@@ -9,19 +9,7 @@ from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.fairseq_task import FairseqTask
 
-PAD, EOS = toy.DICTIONARY.pad(), toy.DICTIONARY.eos()
-
-
-def sample(pairs=8, seed=0):
-    """A batch as fairseq's tasks make it, with its target."""
-    generator = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(3, 8, (pairs,), generator=generator).tolist()
-    batch = toy.batch(list(zip(lengths, lengths)), seed=seed)
-    prefix = batch["prev_output_tokens"]
-    target = torch.full_like(prefix, PAD)
-    target[:, :-1] = prefix[:, 1:]
-    target[range(pairs), [length - 1 for length in lengths]] = EOS
-    return {"net_input": batch, "target": target, "ntokens": sum(lengths)}
+PAD = toy.DICTIONARY.pad()
 
 
 #: Schedules that fit into a short training.
@@ -85,7 +73,7 @@ def test_half_precision(connection, dtype):
 @pytest.mark.parametrize("connection", toy.CONNECTIONS)
 def test_saved_and_resumed_training_is_the_same(connection):
     """Bit for bit: weights, what depends on updates, what was measured, and the outputs."""
-    batches = [sample(seed=seed) for seed in range(6)]
+    batches = [toy.sample(seed=seed) for seed in range(6)]
     whole, first = Training(connection, dropout=0.1), Training(connection, dropout=0.1)
     expected = whole.run(batches)
     first.run(batches[:3])
@@ -100,7 +88,7 @@ def test_saved_and_resumed_training_is_the_same(connection):
 
 def test_fairseq_tells_the_number_of_updates():
     training = Training("branchnorm", branchnorm_updates=10)
-    model = training.run([sample()] * 4)
+    model = training.run([toy.sample()] * 4)
     assert model.decoder.layers[1].encoder_attn_connection.alpha == 0.4
 
 
@@ -109,7 +97,7 @@ def test_fairseq_tells_the_number_of_updates():
 def test_learns_fifty_pairs(connection):
     updates = 250
     schedule = lambda update: min(1, (update + 1) / 50) * (1 - update / updates)  # noqa: E731
-    batch = sample(pairs=50)
+    batch = toy.sample(pairs=50)
     # Where the model changes with the number of updates, it has to be done with that.
     model = Training(connection, schedule=schedule, **SHORT.get(connection, {})).run(
         [batch] * updates
