@@ -22,8 +22,8 @@ SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 HOSTILE = """</script></style><img src=https://example.org/x onerror='alert(1)'>"&amp;|_$"""
 TABLE = Table(
     f"table {HOSTILE}",
-    ["model", "loss"],
-    [["pre 18+18", "1,200"], [HOSTILE, "failed"], ["pre 6+6", "9.5 ± 0.1"], ["post", "1e-05"]],
+    [HOSTILE, "loss"],
+    [["pre 18+18", "1,200"], [HOSTILE, HOSTILE], ["pre 6+6", "9.5 ± 0.1"], ["post", "1e-05"]],
     [f"note {HOSTILE}"],
 )
 VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -247,9 +247,9 @@ def test_columns_sort_in_a_browser(tmp_path):
     # Under its own policy, the page's script has run.
     assert [button["type"] for button in shown(text).all("button")] == ["button", "button"]
     for clicks, order in (
-        ("1", ["1e-05", "9.5 ± 0.1", "1,200", "failed"]),
-        ("11", ["1,200", "9.5 ± 0.1", "1e-05", "failed"]),
-        ("110", ["failed", "1e-05", "9.5 ± 0.1", "1,200"]),
+        ("1", ["1e-05", "9.5 ± 0.1", "1,200", HOSTILE]),
+        ("11", ["1,200", "9.5 ± 0.1", "1e-05", HOSTILE]),
+        ("110", [HOSTILE, "1e-05", "9.5 ± 0.1", "1,200"]),
     ):
         script = "".join(f"document.querySelectorAll('th button')[{i}].click();" for i in clicks)
         page = shown(
