@@ -74,8 +74,8 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 caption { caption-side: top; text-align: left; font-weight: 600; padding: 0.5rem 0; }
 th, td { border-bottom: 1px solid var(--line); padding: 0.4rem 0.75rem; text-align: left;
   white-space: nowrap; }
-td.wide { white-space: normal; min-width: 16rem; }
-thead th { background: var(--shade); vertical-align: bottom; white-space: normal; }
+td.wide, thead .wide { white-space: normal; min-width: 16rem; }
+thead th { background: var(--shade); vertical-align: bottom; }
 tbody th { font-weight: 400; }
 .number { text-align: right; }
 th button { all: unset; cursor: pointer; font-weight: 600; padding: 0.25rem 0;
@@ -202,18 +202,18 @@ def as_text(setting: Any) -> str:
 
 def table_html(name: str, table: Table) -> str:
     """A table in a container that scrolls; the first cell of a row is its head."""
-    classes = [' class="number"' if number else "" for number in numeric(table.columns, table.rows)]
+    numbers = numeric(table.columns, table.rows)
     heads = "".join(
-        f'<th scope="col"{kind}>{escape(column)}</th>'
-        for kind, column in zip(classes, table.columns)
+        f'<th scope="col"{classes(column, number)}>{escape(column)}</th>'
+        for column, number in zip(table.columns, numbers)
     )
     rows = []
-    for first, *others in table.rows:
-        cells = [f'<th scope="row"{classes[0]}>{escape(first)}</th>']
-        for kind, cell in zip(classes[1:], others):
-            kind = ' class="wide"' if len(cell) > 40 else kind
-            cells.append(f"<td{kind}>{escape(cell)}</td>")
-        rows.append(f"<tr>{''.join(cells)}</tr>\n")
+    for row in table.rows:
+        first, *others = (
+            f"{classes(cell, number)}>{escape(cell)}" for cell, number in zip(row, numbers)
+        )
+        cells = "".join(f"<td{cell}</td>" for cell in others)
+        rows.append(f'<tr><th scope="row"{first}</th>{cells}</tr>\n')
     notes = "".join(f"<li>{escape(note)}</li>\n" for note in table.notes)
     return (
         f'<div class="scroll" role="group" aria-labelledby="{name}" tabindex="0">\n<table>\n'
@@ -221,6 +221,12 @@ def table_html(name: str, table: Table) -> str:
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{''.join(rows)}</tbody>\n</table>\n</div>\n"
         + (f'<ul class="notes">\n{notes}</ul>\n' if notes else "")
     )
+
+
+def classes(cell: str, number: bool) -> str:
+    """Of a cell: in a column of numbers or not, and whether its text is to be wrapped."""
+    names = ["number"] * number + ["wide"] * (len(cell) > 40)
+    return f' class="{" ".join(names)}"' if names else ""
 
 
 def figure_html(figure: Figure) -> str:
