@@ -90,6 +90,7 @@ _LATEX = {
     "*": r"\textsuperscript{*}",
     "†": r"\textsuperscript{\dag}",
     "±": r"$\pm$",
+    "ε": r"$\varepsilon$",
     "–": "--",
     '"': "''",
     # Behind the end of a row it would open an argument.

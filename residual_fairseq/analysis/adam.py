@@ -17,7 +17,7 @@ from .data import DataBin
 from .gradients import part_of
 from .output import Analysis, Picture
 from .probe import STACKS, layers_of, loss_of, prepare, untouched
-from .subjects import add_subjects, settings_of, subjects_of
+from .subjects import add_subjects, check_positive, settings_of, subjects_of
 
 #: What is measured of each layer, and what it is called.
 MEASURES = {
@@ -122,8 +122,9 @@ def run(args: argparse.Namespace) -> Analysis:
         scales = [float(word) for word in args.scales.split()]
     except ValueError:
         raise UsageError(f"--scales {args.scales!r}: write numbers") from None
-    if not scales or min(scales) <= 0 or args.eps <= 0:
-        raise UsageError("--scales and --eps have to be above 0")
+    if not scales or min(scales) <= 0:
+        raise UsageError(f"--scales {args.scales!r}: write numbers above 0")
+    check_positive(args, "eps", "batches", "max_tokens")
     data = DataBin(args.data)
     batches = list(islice(data.batches(args.split, args.max_tokens, args.seed), args.batches))
     numbers: dict[str, dict[str, dict]] = {}

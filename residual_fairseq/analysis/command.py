@@ -15,14 +15,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import adam, gradients, representations, trainability
+from . import adam, collect, compare, gradients, representations, trainability
 
-#: The module of each subcommand: its ``add_arguments`` and ``run``; its docstring is the help.
+#: The module of each subcommand: ``add_arguments``, and ``run``, which gives an `Analysis`, or
+#: ``main_of``, which writes files of its own; its docstring is the help.
 ANALYSES = {
     "gradients": gradients,
     "representations": representations,
     "adam": adam,
     "trainability": trainability,
+    "compare": compare,
+    "report": collect,
 }
 
 
@@ -39,20 +42,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help = module.__doc__.split("\n")[0]
         subparser = subparsers.add_parser(name, help=help, description=help)
         module.add_arguments(subparser)
-        subparser.add_argument(
-            "--out",
-            type=Path,
-            default=Path("results", "analysis"),
-            metavar="FOLDER",
-            help="for what comes of it (default: %(default)s)",
-        )
+        if hasattr(module, "run"):
+            subparser.add_argument(
+                "--out",
+                type=Path,
+                default=Path("results", "analysis"),
+                metavar="FOLDER",
+                help="for what comes of it (default: %(default)s)",
+            )
     args = parser.parse_args(arguments)
     logging.disable(logging.INFO)
     try:
-        analysis = ANALYSES[args.analysis].run(args)
+        written = perform(args, shlex.join(["residual-analyze", *arguments]))
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         raise SystemExit(130) from None
-    print(analysis)
-    for path in analysis.write(args.out, shlex.join(["residual-analyze", *arguments])):
+    for path in written:
         print(path)
+
+
+def perform(args: argparse.Namespace, command: str) -> list[Path]:
+    """Do what was asked for; returns the files that came of it.
+
+    Args:
+        command: the whole command line.
+    """
+    module = ANALYSES[args.analysis]
+    if not hasattr(module, "run"):
+        return module.main_of(args, command)
+    analysis = module.run(args)
+    print(analysis)
+    return analysis.write(args.out, command)

@@ -15,7 +15,7 @@ from ..plots import Panel
 from .data import DataBin
 from .output import Analysis, Picture
 from .probe import STACKS, inputs_of, layers_of, loss_of, prepare, untouched
-from .subjects import add_subjects, settings_of, subjects_of
+from .subjects import add_subjects, check_positive, settings_of, subjects_of
 
 #: The parts of a layer, and what they are called.
 PARTS = {
@@ -120,6 +120,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Analysis:
     """Gradient norms of the models that the options ask for."""
+    check_positive(args, "batches", "max_tokens")
     data = DataBin(args.data)
     batches = list(islice(data.batches(args.split, args.max_tokens, args.seed), args.batches))
     numbers, norms = {}, {}

@@ -14,7 +14,7 @@ from ..plots import Panel
 from .data import DataBin
 from .output import Analysis, Picture
 from .probe import STACKS, inputs_of, layers_of, untouched
-from .subjects import add_subjects, settings_of, subjects_of
+from .subjects import add_subjects, check_positive, settings_of, subjects_of
 
 #: What is compared, and what it is called. Each is a curve over layers.
 MEASURES = {
@@ -163,6 +163,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Analysis:
     """Similarities within the models that the options ask for."""
+    check_positive(args, "max_tokens")
     data = DataBin(args.data)
     numbers = {}
     for subject in subjects_of(args, data):
@@ -182,7 +183,7 @@ def table(numbers: dict, state: str) -> Table:
     rows = []
     for label, stacks in numbers.items():
         for stack, parts in stacks.items():
-            curves = {**parts["self_attn"], **parts["stream"]}
+            curves = {**parts.get("self_attn", {}), **parts["stream"]}
             cells = []
             for measure in MEASURES:
                 curve = curves.get(measure)
@@ -213,7 +214,7 @@ def picture(stack: str, numbers: dict, state: str) -> Picture:
     def curves(measure):
         sublayer = "stream" if measure == "update" else "self_attn"
         return {
-            label: dict(enumerate(stacks[stack][sublayer].get(measure, []), start=1))
+            label: dict(enumerate(stacks[stack].get(sublayer, {}).get(measure, []), start=1))
             for label, stacks in numbers.items()
         }
 

@@ -119,6 +119,17 @@ def name_of(model: ResidualTransformerModel) -> str:
     return f"{model.cfg.residual_connection} {'+'.join(map(str, layers))}"
 
 
+def check_positive(args: argparse.Namespace, *names: str) -> None:
+    """Refuses options that have to be above 0 and are not.
+
+    Raises:
+        UsageError: one is not.
+    """
+    for name in names:
+        if getattr(args, name) <= 0:
+            raise UsageError(f"--{name.replace('_', '-')} has to be above 0")
+
+
 def connections_of(text: str) -> list[str]:
     """The connections of ``--connections``, each once.
 

@@ -28,7 +28,15 @@ from .data import DataBin
 from .models import new_model
 from .output import Analysis, Picture
 from .probe import loss_of
-from .subjects import add_data, add_models, connections_of, depths_of, settings_of, values_of
+from .subjects import (
+    add_data,
+    add_models,
+    check_positive,
+    connections_of,
+    depths_of,
+    settings_of,
+    values_of,
+)
 
 #: Measurements of the validation loss in a training.
 POINTS = 10
@@ -192,9 +200,7 @@ def run(args: argparse.Namespace) -> Analysis:
     data = DataBin(args.data)
     data.split("train"), data.split("valid")
     warmups, seeds = numbers_of("warmups", args.warmups), numbers_of("seeds", args.seeds)
-    for flag in ("updates", "max_tokens", "valid_batches", "at_once"):
-        if getattr(args, flag) < 1:
-            raise UsageError(f"--{flag.replace('_', '-')} has to be above 0")
+    check_positive(args, "updates", "lr", "max_tokens", "valid_batches", "at_once")
     trials = [
         Trial(connection, *layers, warmup, seed)
         for layers, warmup, connection, seed in product(

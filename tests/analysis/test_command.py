@@ -1,0 +1,150 @@
+"""`residual-analyze`: what it writes, and what it refuses in one line."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from PIL import Image
+
+from residual_fairseq.analysis.command import main
+from residual_fairseq.analysis.data import DataBin
+from residual_fairseq.errors import UsageError
+
+SMALL = ["--arch", "residual_transformer_tiny", "--set", "encoder.embed_dim=16"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("analysis", "pictures"),
+    [
+        ("gradients", ["gradients-decoder", "gradients-encoder"]),
+        ("representations", ["representations-decoder", "representations-encoder"]),
+        ("adam", ["adam-decoder-1", "adam-encoder-1"]),
+    ],
+)
+def test_writes_numbers_and_pictures(toy_run, tmp_path, capsys, analysis, pictures):
+    flags = [analysis, "--data", str(toy_run.data), "--out", str(tmp_path / "out")]
+    flags += ["--scales", "1"] if analysis == "adam" else []
+    main([*flags, "--connections", "post residual", "--depths", "1 3x2", *SMALL])
+    shown = capsys.readouterr().out
+    written = json.loads((tmp_path / "out" / f"{analysis}.json").read_text())
+    assert [p["file"] for p in written["pictures"]] == [f"{n}.png" for n in sorted(pictures)[::-1]]
+    labels = ["post 1+1", "post 3+2", "residual 1+1", "residual 3+2"]
+    numbers = written["numbers"]["1"] if analysis == "adam" else written["numbers"]
+    assert list(numbers) == labels
+    layers = numbers["post 3+2"]["encoder"]
+    curve = {
+        "gradients": lambda: layers["attention"]["mean"],
+        "representations": lambda: layers["stream"]["update"],
+        "adam": lambda: layers["update"],
+    }[analysis]()
+    assert len(curve) == 3 and all(value > 0 for value in curve)
+    for picture in written["pictures"]:
+        image = Image.open(tmp_path / "out" / picture["file"])
+        assert image.text["Command"] == written["command"]
+        assert written["command"].startswith(f"residual-analyze {analysis} --data ")
+        assert picture["file"] in shown
+    for label in labels:
+        assert label in shown
+
+
+@pytest.mark.slow
+def test_checkpoints_are_looked_at(toy_run, tmp_path, capsys):
+    best = toy_run.save / "checkpoint_best.pt"
+    last = toy_run.save / "checkpoint_last.pt"
+    flags = ["--data", str(toy_run.data), "--out", str(tmp_path), "--checkpoints"]
+    main(["gradients", *flags, str(best), str(last)])
+    numbers = json.loads((tmp_path / "gradients.json").read_text())["numbers"]
+    assert list(numbers) == [f"residual 1+1 {best}", f"residual 1+1 {last}"]
+    assert "of checkpoints" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_trainability(toy_run, tmp_path, capsys):
+    flags = ["trainability", "--data", str(toy_run.data), "--out", str(tmp_path), *SMALL]
+    flags += ["--connections", "post pre", "--depths", "1", "--warmups", "0 5", "--lr", "0.02"]
+    main([*flags, "--updates", "40"])
+    shown = capsys.readouterr().out
+    written = json.loads((tmp_path / "trainability.json").read_text())["numbers"]
+    assert written["unigram_bits"] == pytest.approx(DataBin(toy_run.data).unigram_bits())
+    assert len(written["trials"]) == 4
+    for trial in written["trials"]:
+        assert list(trial["valid"]) == [str(update) for update in range(4, 41, 4)]
+        assert not trial["failed"]
+    assert "4 of 4 done" in shown and "1+1, no warm-up" in shown and "1+1, warm-up 5" in shown
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "trainability").iterdir()}
+    assert len(times) == 4
+    main([*flags, "--updates", "40"])
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items())
+
+
+@pytest.mark.slow
+def test_entropy_of_the_units(toy_run):
+    """As the text has it: words and ends of sentences."""
+    counts: dict = {}
+    for line in (toy_run.data.parent / "train.en").read_text().split("\n")[:-1]:
+        for word in [*line.split(), "</s>"]:
+            counts[word] = counts.get(word, 0) + 1
+    shares = torch.tensor(list(counts.values())).double() / sum(counts.values())
+    assert DataBin(toy_run.data).unigram_bits() == pytest.approx(-(shares @ shares.log2()).item())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--connections", "post nosuch"], "--connections 'post nosuch': give some of .*residual"),
+        (["--connections", ""], "--connections"),
+        (["--depths", "0"], "--depths '0': 0 is no depth"),
+        (["--depths", "6x"], "6x is no depth"),
+        (["--depths", " "], "--depths is empty"),
+        (["--split", "test"], "has no split test"),
+        (["--set", "nosuch=1"], "unknown key model.nosuch"),
+        (["--set", "encoder.embed_dim"], "write KEY=VALUE"),
+        (["--checkpoints", "nowhere.pt"], "nowhere.pt can't be read"),
+        (["--batches", "0"], "--batches has to be above 0"),
+        (["--max-tokens", "0"], "--max-tokens has to be above 0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_use_is_one_line(toy_run, tmp_path, flags, said):
+    with pytest.raises(UsageError, match=said) as refused:
+        main(["gradients", "--data", str(toy_run.data), "--out", str(tmp_path / "out"), *flags])
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_data_that_is_none(toy_run, tmp_path):
+    def refused(path, said, *flags):
+        with pytest.raises(UsageError, match=said):
+            main(["representations", "--data", str(path), "--out", str(tmp_path / "out"), *flags])
+
+    refused(tmp_path / "nowhere", "nowhere: no such folder")
+    (tmp_path / "empty").mkdir()
+    refused(tmp_path / "empty", "no data-bin of two languages")
+    shutil.copytree(toy_run.data, tmp_path / "bin")
+    (tmp_path / "bin" / "dict.en.txt").unlink()
+    refused(tmp_path / "bin", "has no dict.en.txt")
+    for lang in ("de", "en"):
+        (tmp_path / "bin" / f"dict.{lang}.txt").write_text("a 1\nb 1\n")
+    flags = ["--checkpoints", str(toy_run.save / "checkpoint_best.pt")]
+    refused(tmp_path / "bin", "its encoder knows .* symbols, the dictionary of .* has 6", *flags)
+
+
+@pytest.mark.slow
+def test_empty_split(toy_run, monkeypatch):
+    data = DataBin(toy_run.data)
+    data.task.datasets["test"] = []
+    with pytest.raises(UsageError, match="its split test is empty"):
+        next(data.batches("test", 100))
+
+
+def test_a_loss_that_is_not_a_number_has_failed():
+    from residual_fairseq.analysis.trainability import cell, failed
+
+    assert failed({"4": 7.0, "8": float("nan")}, 8.0) and failed({"4": 7.95}, 8.0)
+    assert not failed({"4": 9.0, "8": 7.8}, 8.0)
+    assert cell([float("nan")]) == "failed" and cell([5.0, 6.0]) == "5.50"
+    assert cell([5.0, float("nan"), 6.0]) == "5.50 (1 of 3 failed)"
