@@ -73,8 +73,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def depth(text: str) -> tuple[int, int]:
-    """``6`` to (6, 6), ``12x3`` to (12, 3)."""
-    encoder, x, decoder = text.partition("x")
+    """``6`` to (6, 6), ``12x3`` or ``12+3`` to (12, 3)."""
+    encoder, x, decoder = text.replace("+", "x").partition("x")
     return positive(encoder), positive(decoder if x else encoder)
 
 

@@ -93,6 +93,7 @@ def average(arguments: list[str]) -> None:
     if args.dry_run:
         print(shlex.join(training.average_command(training.checkpoints_to_average())))
         return
+    check_trained(training, args.run)
     checkpoint, number = training.average()
     print(f"{training.folder / 'checkpoints' / checkpoint}: of {number} checkpoints")
 
@@ -114,13 +115,10 @@ def evaluate(arguments: list[str]) -> None:
         for test in training.corpus_record["tests"]:
             print(shlex.join(training.generate_command(test, checkpoint)))
         return
-    if not training.log.finished and not training.result:
-        raise UsageError(f"{args.run}: training has not come to its end; go on with train.sh")
+    check_trained(training, args.run)
 
     def step(commands: Commands) -> None:
-        result = training.result
-        if not result or result["status"] != "failed":
-            result = training.perform(commands, describe_machine(1))
+        result = training.perform(commands, describe_machine(1))
         if result["status"] == "failed":
             raise UsageError(f"{args.run}: did not train: {result['reason']}")
         for test, metrics in result["scores"].items():
@@ -128,6 +126,19 @@ def evaluate(arguments: list[str]) -> None:
                 print(f"{test}\t{metric}\t{score['score']:.2f}\t{score['signature']}")
 
     perform(training, step)
+
+
+def check_trained(training: Training, folder: Path) -> None:
+    """Check that there is a trained model.
+
+    Raises:
+        UsageError: there is none yet, or training has failed.
+    """
+    result = training.result
+    if result and result["status"] == "failed":
+        raise UsageError(f"{folder}: did not train: {result['reason']}")
+    if not training.log.finished and not result:
+        raise UsageError(f"{folder}: training has not come to its end; go on with train.sh")
 
 
 STEPS = {"train": train, "average": average, "evaluate": evaluate}

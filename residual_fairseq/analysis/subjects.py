@@ -143,14 +143,14 @@ def connections_of(text: str) -> list[str]:
 
 
 def depths_of(text: str) -> list[tuple[int, int]]:
-    """``6 12x3`` to (6, 6) and (12, 3), each once.
+    """``6 12x3`` or ``6 12+3`` to (6, 6) and (12, 3), each once.
 
     Raises:
         UsageError: that is no list of depths.
     """
     depths = []
     for word in text.split():
-        encoder, x, decoder = word.partition("x")
+        encoder, x, decoder = word.replace("+", "x").partition("x")
         decoder = decoder if x else encoder
         if not (encoder.isdecimal() and decoder.isdecimal() and int(encoder) and int(decoder)):
             raise UsageError(f"--depths {text!r}: {word} is no depth; write them like 6 or 12x6")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import math
 import multiprocessing
 import os
@@ -136,6 +137,7 @@ def perform(trial: Trial, options: Mapping[str, Any]) -> dict[str, Any]:
     known = read_json(path)
     if known and known["settings"] == settings:
         return known
+    logging.disable(logging.INFO)
     torch.set_num_threads(1)
     data = DataBin(options["data"])
     layers = (trial.encoder_layers, trial.decoder_layers)
