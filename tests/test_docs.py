@@ -1,4 +1,4 @@
-"""docs/connections.md says what the code does, and what was measured."""
+"""docs/connections.md and docs/findings.md say what the code does, and what was measured."""
 
 import inspect
 import json
@@ -51,3 +51,39 @@ def test_settings_of_the_measurement():
     text = " ".join((ROOT / "docs" / "connections.md").read_text().split())
     assert MEASURED["baseline"] == "post"
     assert MEASURED["settings"] in text
+
+
+def findings(name):
+    return json.loads((ROOT / "docs" / "findings" / f"{name}.json").read_text())
+
+
+def cells(row):
+    return [cell.strip(" *|") for cell in row.split(" | ")]
+
+
+def test_findings_are_those_of_the_files_beside_them():
+    text = (ROOT / "docs" / "findings.md").read_text()
+    rows = [cells(line) for line in text.split("\n") if line.startswith("| ")]
+
+    def same(cell, value):
+        return abs(float(cell) - value) < 0.51 * 10 ** -len(cell.partition(".")[2])
+
+    for label, stacks in findings("gradients")["numbers"].items():
+        (row,) = [row for row in rows if row[0] == label and len(row) == 5]
+        found = [stacks[s][p]["last_by_first"] for s in stacks for p in ("attention", "ffn")]
+        assert all(map(same, row[1:], found)), row
+    for label, stacks in findings("representations")["numbers"].items():
+        for stack, parts in stacks.items():
+            (row,) = [row for row in rows if row[:2] == [label, stack]]
+            measures = {**parts["self_attn"], **parts["stream"]}
+            names = ("cosine_next", "cosine_last", "cka_next", "update")
+            found = [sum(measures[name]) / len(measures[name]) for name in names]
+            assert all(map(same, row[2:], found)), row
+    for scale, column in (("1", 2), ("1e-06", 3)):
+        for label, stacks in findings("adam")["numbers"][scale].items():
+            for row in rows:
+                if row[0] == label and len(row) == 4:
+                    update = stacks["decoder"]["update"]
+                    assert same(row[column], update[-1] / update[0]), row
+    for row in findings("trainability")["tables"][0]["rows"]:
+        assert row in rows
