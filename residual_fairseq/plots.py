@@ -20,7 +20,7 @@ MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">")
 
 @dataclass(frozen=True)
 class Panel:
-    """One system of axes.
+    """One system of axes, with whole numbers along x.
 
     Attributes:
         x, y: what they show, with units.
@@ -29,7 +29,7 @@ class Panel:
         spreads: by label, the deviation of y by x, drawn as a band.
         log: y is logarithmic; values that are not above 0 are left out.
         bottom, top: ends of y; None: as the curves want it.
-        whole: x are whole numbers, layers for instance.
+        from_zero: x begins at 0, as updates do.
     """
 
     x: str
@@ -40,7 +40,7 @@ class Panel:
     log: bool = False
     bottom: float | None = None
     top: float | None = None
-    whole: bool = False
+    from_zero: bool = False
 
 
 def plot(panels: Sequence[Panel], path: str | os.PathLike, *, title: str, command: str) -> None:
@@ -79,9 +79,8 @@ def plot(panels: Sequence[Panel], path: str | os.PathLike, *, title: str, comman
                 axes.fill_between(xs, low, high, color=colour, alpha=0.15, linewidth=0)
         if panel.log:
             axes.set_yscale("log")
-        if panel.whole:
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if panel.from_zero:
             axes.set_xlim(left=0)
         axes.set_ylim(bottom=panel.bottom, top=panel.top)
         axes.set_title(panel.title if len(panels) > 1 else title)
@@ -115,5 +114,7 @@ def plot_learning_curves(
         curves: by label, the losses in bits per target unit by number of updates.
         path, title, command: as of ``plot``.
     """
-    panel = Panel("updates", "validation loss (bits per target unit)", curves, bottom=0)
+    panel = Panel(
+        "updates", "validation loss (bits per target unit)", curves, bottom=0, from_zero=True
+    )
     plot([panel], path, title=title, command=command)

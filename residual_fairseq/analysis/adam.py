@@ -198,7 +198,6 @@ def picture(stack: str, scale: str, models: dict, state: str) -> Picture:
                 title=measure.replace("share_below", "below ε²"),
                 log=measure == "gradient",
                 bottom=None if measure == "gradient" else 0,
-                whole=True,
             )
             for measure, what in MEASURES.items()
         ],

@@ -193,7 +193,7 @@ def curve_panel(title: str, found: Mapping[str, Mapping]) -> Panel:
     means, spreads = (
         {label: curve[part] for label, curve in found.items()} for part in ("mean", "deviation")
     )
-    return Panel("updates", LOSS, means, title, spreads, bottom=0)
+    return Panel("updates", LOSS, means, title, spreads, bottom=0, from_zero=True)
 
 
 def score_panels(summary: Summary) -> list[Panel]:
@@ -212,7 +212,5 @@ def score_panels(summary: Summary) -> list[Panel]:
             curves.setdefault(label, {})[encoder] = seeds.mean
             spreads.setdefault(label, {})[encoder] = seeds.deviation or 0.0
         metric = METRICS[column.metric]
-        panels.append(
-            Panel("layers of the encoder", metric, curves, column.test, spreads, whole=True)
-        )
+        panels.append(Panel("layers of the encoder", metric, curves, column.test, spreads))
     return panels

@@ -198,7 +198,6 @@ def picture(stack: str, numbers: dict, state: str) -> Picture:
                 title=what,
                 spreads=curves(part, "deviation"),
                 log=True,
-                whole=True,
             )
             for part, what in PARTS.items()
         ],

@@ -231,7 +231,6 @@ def picture(stack: str, numbers: dict, state: str) -> Picture:
                 title=what,
                 bottom=0 if measure == "update" else None,
                 top=None if measure == "update" else 1.02,
-                whole=True,
             )
             for measure, what in MEASURES.items()
         ],

@@ -337,7 +337,14 @@ def picture(
             }
         curves["frequencies alone"] = {0: unigram, args.updates: unigram}
         panels.append(
-            Panel("updates", "validation loss (bits per target unit)", curves, setting, bottom=0)
+            Panel(
+                "updates",
+                "validation loss (bits per target unit)",
+                curves,
+                setting,
+                bottom=0,
+                from_zero=True,
+            )
         )
     return Picture(
         "trainability",
