@@ -140,6 +140,8 @@ def test_interrupted_training_goes_on(text, tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        # Where the tests run in the background, a shell may have made them ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     run = out / "runs" / "pre-1x1"
     while not (run / "checkpoints" / "checkpoint_last.pt").exists():
