@@ -179,8 +179,9 @@ def test_torchscript(connection):
         assert torch.allclose(scripted(**toy.batch())[0], model(**toy.batch())[0], atol=1e-6)
 
 
-def test_same_seed_same_model_and_dropout():
-    first, second = (toy.model(dropout=0.3).train() for _ in range(2))
+@pytest.mark.parametrize("connection", toy.CONNECTIONS)
+def test_same_seed_same_model_and_dropout(connection):
+    first, second = (toy.model(connection, dropout=0.3).train() for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters()))
     outputs = []
     for model in (first, second):
