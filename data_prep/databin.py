@@ -12,6 +12,7 @@ from fairseq.data import Dictionary, indexed_dataset
 
 from data_prep.options import Options
 from data_prep.text import read_lines
+from residual_fairseq.divergence import unigram_bits
 from residual_fairseq.errors import UsageError
 
 #: Sentences that are counted at once.
@@ -119,9 +120,7 @@ def check_databin(text: Path, options: Options, databin: Path) -> dict:
                 "unk_rate": unk / units if units else 0.0,
             }
             if split == "train":
-                shares = frequencies[frequencies > 0] / frequencies.sum()
-                entropy = -float((shares * np.log2(shares)).sum())
-                result[split][lang]["unigram_bits"] = round(entropy, 4)
+                result[split][lang]["unigram_bits"] = round(unigram_bits(frequencies), 4)
     return result
 
 

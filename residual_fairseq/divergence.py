@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .logs import TrainingLog
 
 #: Bits per unit by which a model has to be better than the frequencies of the units to have
 #: learnt anything. Those that do translate are several bits better; what learnt too little for
 #: that and still more than this shows by its score.
 MARGIN = 0.1
+
+
+def unigram_bits(frequencies: np.ndarray) -> float:
+    """The loss of a model that knows how frequent each unit is and nothing else, in bits per unit.
+
+    Args:
+        frequencies: of the units, ends of sentences among them.
+    """
+    shares = frequencies[frequencies > 0] / frequencies.sum()
+    return -float((shares * np.log2(shares)).sum())
+
+
+def learnt_nothing(loss: float, unigram_bits: float) -> bool:
+    """Whether a loss in bits per unit is no better than that of frequencies, or no number."""
+    return not loss < unigram_bits - MARGIN
 
 
 def diverged(log: TrainingLog, unigram_bits: float | None) -> str | None:
@@ -32,7 +49,7 @@ def diverged(log: TrainingLog, unigram_bits: float | None) -> str | None:
                 return f"{name} loss {loss} at update {update}"
     if unigram_bits is not None and log.valid:
         update, loss = max(log.valid.items())
-        if loss >= unigram_bits - MARGIN:
+        if learnt_nothing(loss, unigram_bits):
             return (
                 f"validation loss {loss:.2f} bits per unit at update {update}, no better than "
                 f"the units' frequencies ({unigram_bits:.2f})"

@@ -101,6 +101,21 @@ def plot(panels: Sequence[Panel], path: str | os.PathLike, *, title: str, comman
     os.replace(temporary, path)
 
 
+def learning_curves(
+    curves: Mapping[str, Mapping[float, float]],
+    title: str = "",
+    spreads: Mapping[str, Mapping[float, float]] | None = None,
+) -> Panel:
+    """Validation loss over updates.
+
+    Args:
+        curves: by label, the losses in bits per target unit by number of updates.
+        title, spreads: as of ``Panel``.
+    """
+    loss = "validation loss (bits per target unit)"
+    return Panel("updates", loss, curves, title, spreads, bottom=0, from_zero=True)
+
+
 def plot_learning_curves(
     curves: Mapping[str, Mapping[int, float]],
     path: str | os.PathLike,
@@ -111,10 +126,7 @@ def plot_learning_curves(
     """Draw validation loss over updates, one line for each training, as a PNG.
 
     Args:
-        curves: by label, the losses in bits per target unit by number of updates.
+        curves: as of ``learning_curves``.
         path, title, command: as of ``plot``.
     """
-    panel = Panel(
-        "updates", "validation loss (bits per target unit)", curves, bottom=0, from_zero=True
-    )
-    plot([panel], path, title=title, command=command)
+    plot([learning_curves(curves)], path, title=title, command=command)

@@ -9,7 +9,6 @@ Usage::
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -327,13 +326,12 @@ def csv_published(summary: Summary, result: Published) -> Iterator[dict[str, obj
         }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; ``arguments`` defaults to those of the process."""
-    parser = argparse.ArgumentParser(
-        prog="residual-results",
-        description="Tables of the trainings in some folders: mean and standard deviation over "
-        "seeds, averages over test sets, significance, signatures, and what others have published.",
-    )
+def add_selection(parser: argparse.ArgumentParser, baseline: str | None = None) -> None:
+    """The options for trainings, and for what is shown of them.
+
+    Args:
+        baseline: default of ``--baseline``; None: none.
+    """
     parser.add_argument(
         "folders",
         nargs="+",
@@ -342,15 +340,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="searched for result.json, however deep",
     )
     parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        default="text",
-        help="csv has one number a line (default: %(default)s)",
-    )
-    parser.add_argument(
         "--baseline",
+        default=baseline,
         metavar="CONNECTION",
-        help="compare the others with it by paired bootstrap, at the same depth and seed",
+        help="compare the others with it by paired bootstrap, at the same depth and seed "
+        f"(default: {baseline or 'none'})",
     )
     parser.add_argument(
         "--metric",
@@ -368,12 +362,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help=f"show and average only these test sets (default: all; of more than {MAX_TESTS} only "
         "the averages)",
     )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; ``arguments`` defaults to those of the process."""
+    parser = argparse.ArgumentParser(
+        prog="residual-results",
+        description="Tables of the trainings in some folders: mean and standard deviation over "
+        "seeds, averages over test sets, significance, signatures, and what others have published.",
+    )
+    add_selection(parser)
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="text",
+        help="csv has one number a line (default: %(default)s)",
+    )
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="write the tables there, not to stdout"
     )
     args = parser.parse_args(arguments)
-    # It reports every resampling, and fairseq has switched such reports on.
-    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
     runs = read_runs(args.folders)
     summaries = summarise(
         runs, unique(args.metric), args.tests and unique(args.tests), args.baseline

@@ -249,6 +249,24 @@ def name_of(result: Mapping[str, Any]) -> str:
     return f"{result['connection']} {result['encoder_layers']}+{result['decoder_layers']}"
 
 
+def speed_notes(machines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the words/s of trainings mean.
+
+    Args:
+        machines: of each, "machine" of its ``result.json``.
+    """
+    notes = sorted(
+        {
+            f"words/s: target units in training, {machine['trainings_at_once']} at once on "
+            f"{machine['device']}"
+            for machine in machines
+        }
+    )
+    if len(notes) > 1:
+        notes.append("words/s: not comparable between trainings of different conditions")
+    return notes
+
+
 def comparison(results: Sequence[Mapping[str, Any]], failures: Mapping[str, str]) -> str:
     """A table of trainings, and below it what its numbers mean.
 
@@ -276,15 +294,6 @@ def comparison(results: Sequence[Mapping[str, Any]], failures: Mapping[str, str]
     columns = ["connection", "depth", "parameters", "updates", "words/s", "sacreBLEU"]
     lines = [align(columns, rows), ""]
     lines += sorted({f"sacreBLEU: {result['signature']}" for result in results})
-    conditions = sorted(
-        {
-            f"words/s: target units in training, {machine['trainings_at_once']} at once on "
-            f"{machine['device']}"
-            for machine in (result["machine"] for result in results)
-        }
-    )
-    if len(conditions) > 1:
-        conditions.append("words/s: not comparable between trainings of different conditions")
-    lines += conditions
+    lines += speed_notes([result["machine"] for result in results])
     lines += [f"{name} failed: {reason}" for name, reason in failures.items()]
     return "\n".join(lines)

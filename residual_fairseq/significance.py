@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -69,6 +70,8 @@ def paired_bootstrap(
         UsageError: unequal numbers of lines, or none.
     """
     check_equally_many(references=references, baseline=baseline, system=system)
+    # It reports every resampling, and fairseq has switched such reports on.
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
     test = PairedTest(
         [("baseline", list(baseline)), ("system", list(system))],
         {"metric": metric},

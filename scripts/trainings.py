@@ -276,12 +276,9 @@ class Training:
         with torch.device("meta"):
             model = build_model(OmegaConf.create(dict(self.values_of("model"))), task)
         updates = self.values_of("optimization").get("max_update", 0)
-        if 0 < updates < model.settled_after():
-            print(
-                f"{self.name}: {updates:,} updates are few: what training computes is what the "
-                f"evaluation does only after {model.settled_after():,}, see docs/connections.md",
-                flush=True,
-            )
+        remark = model.too_short(updates) if updates > 0 else None
+        if remark:
+            print(f"{self.name}: {remark}", flush=True)
 
     def claim_folder(self) -> None:
         """Make the folder, or take up what an earlier call has left there.

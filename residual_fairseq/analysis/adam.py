@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from itertools import islice
 from typing import Iterable, Sequence
 
 import torch
@@ -15,9 +14,17 @@ from ..models import ResidualTransformerModel
 from ..plots import Panel
 from .data import DataBin
 from .gradients import part_of
-from .output import Analysis, Picture
+from .output import Analysis, Picture, by_layer
 from .probe import STACKS, layers_of, loss_of, prepare, untouched
-from .subjects import add_subjects, check_positive, settings_of, subjects_of
+from .subjects import (
+    add_batches,
+    add_subjects,
+    batches_of,
+    check_positive,
+    settings_of,
+    state_of,
+    subjects_of,
+)
 
 #: What is measured of each layer, and what it is called.
 MEASURES = {
@@ -94,17 +101,7 @@ def adam_updates(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_subjects(parser, depths="6 18")
-    parser.add_argument("--split", default="train", help="whose batches (default: %(default)s)")
-    parser.add_argument(
-        "--batches", type=int, default=20, metavar="N", help="steps of Adam (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--max-tokens",
-        type=int,
-        default=1024,
-        metavar="N",
-        help="of a batch at most (default: %(default)s)",
-    )
+    add_batches(parser, "train", max_tokens=1024, batches=20)
     parser.add_argument(
         "--scales",
         default="1 1e-6",
@@ -124,14 +121,14 @@ def run(args: argparse.Namespace) -> Analysis:
         raise UsageError(f"--scales {args.scales!r}: write numbers") from None
     if not scales or min(scales) <= 0:
         raise UsageError(f"--scales {args.scales!r}: write numbers above 0")
-    check_positive(args, "eps", "batches", "max_tokens")
+    check_positive(args, "eps")
     data = DataBin(args.data)
-    batches = list(islice(data.batches(args.split, args.max_tokens, args.seed), args.batches))
+    batches = batches_of(args, data)
     numbers: dict[str, dict[str, dict]] = {}
     for subject in subjects_of(args, data):
         for scale, found in adam_updates(subject.model, batches, scales, eps=args.eps).items():
             numbers.setdefault(f"{scale:g}", {})[subject.label] = found
-    state = "of checkpoints" if args.checkpoints else "before training"
+    state = state_of(args)
     return Analysis(
         name="adam",
         title=f"Adam's updates {state}",
@@ -191,10 +188,7 @@ def picture(stack: str, scale: str, models: dict, state: str) -> Picture:
             Panel(
                 f"layer of the {stack}",
                 what,
-                {
-                    label: dict(enumerate(stacks[stack][measure], start=1))
-                    for label, stacks in models.items()
-                },
+                {label: by_layer(stacks[stack][measure]) for label, stacks in models.items()},
                 title=measure.replace("share_below", "below ε²"),
                 log=measure == "gradient",
                 bottom=None if measure == "gradient" else 0,

@@ -16,7 +16,7 @@ import residual_fairseq
 from ..errors import UsageError
 from ..formats import Table, as_csv, as_latex, as_markdown
 from ..plots import plot
-from ..results import Run, read_json, read_run, write_text
+from ..results import Run, read_json, read_run, speed_notes, write_text
 from ..summary import check_known
 from . import compare
 from .html import PNG, Figure, Section, page
@@ -161,7 +161,6 @@ def trainings_section(runs: Sequence[Run], source: str, baseline: str) -> Sectio
 def training_table(runs: Sequence[Run], contents: Sequence[Mapping[str, Any]]) -> Table:
     """How each training went: updates, speed, memory, the last validation loss."""
     rows: list[list[str]] = []
-    conditions: dict[str, None] = {}
     for run, content in zip(runs, contents):
         losses = content.get("valid_loss_bits")
         last = list(losses.values())[-1:] if isinstance(losses, dict) else []
@@ -169,12 +168,8 @@ def training_table(runs: Sequence[Run], contents: Sequence[Mapping[str, Any]]) -
         rows.append([run.benchmark, run.connection, run.name.rpartition(" ")[2], str(run.seed)])
         for value, form in zip(values, [*FORMS.values(), "{:.2f}".format]):
             rows[-1].append(form(value) if isinstance(value, (int, float)) else "")
-        machine = content.get("machine") or {}
-        if {"trainings_at_once", "device"} <= machine.keys():
-            conditions[f"{machine['trainings_at_once']} at once on {machine['device']}"] = None
-    notes = [f"words/s: target units in training, {condition}" for condition in conditions]
-    if len(conditions) > 1:
-        notes.append("words/s: not comparable between trainings of different conditions")
+    machines = [content.get("machine") or {} for content in contents]
+    notes = speed_notes([m for m in machines if {"trainings_at_once", "device"} <= m.keys()])
     columns = ["benchmark", "connection", "depth", "seed", "updates", "words/s", "peak memory, MiB"]
     return Table("Trainings one by one", [*columns, "last validation loss, bits"], rows, notes)
 

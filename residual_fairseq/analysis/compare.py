@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from .. import plots
 from ..errors import UsageError
 from ..logs import read_log
 from ..plots import Panel
-from ..report import csv_comparisons, csv_results, tables, unique
+from ..report import add_selection, csv_comparisons, csv_results, tables, unique
 from ..results import Run, read_runs
 from ..scoring import METRICS
-from ..summary import MAX_TESTS, Row, Summary, summarise
+from ..summary import Row, Summary, summarise
 from .output import Analysis, Picture
-
-LOSS = "validation loss (bits per target unit)"
 
 
 def learning_curve(run: Run) -> dict[int, float]:
@@ -68,34 +65,7 @@ def learning_curves(row: Row) -> dict[str, dict[str, dict[int, float]]]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "folders",
-        nargs="+",
-        type=Path,
-        metavar="FOLDER",
-        help="searched for result.json, however deep",
-    )
-    parser.add_argument(
-        "--baseline",
-        default="post",
-        metavar="CONNECTION",
-        help="compare the others with it by paired bootstrap, at the same depth and seed "
-        "(default: %(default)s)",
-    )
-    parser.add_argument(
-        "--metric",
-        nargs="+",
-        choices=list(METRICS),
-        default=["bleu"],
-        metavar="NAME",
-        help=f"one or more of {', '.join(METRICS)} (default: bleu)",
-    )
-    parser.add_argument(
-        "--tests",
-        nargs="+",
-        metavar="NAME",
-        help=f"only these test sets (default: all; of more than {MAX_TESTS} only the averages)",
-    )
+    add_selection(parser, baseline="post")
 
 
 def run(args: argparse.Namespace) -> Analysis:
@@ -119,8 +89,6 @@ def analysis_of(runs: Sequence[Run], settings: Mapping[str, Any]) -> Analysis:
     Raises:
         UsageError: the trainings do not compare.
     """
-    # It reports every resampling, and fairseq has switched such reports on.
-    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
     summaries = summarise(runs, settings["metric"], settings["tests"], settings["baseline"])
     curves = {summary.benchmark: curves_of(summary) for summary in summaries}
     return Analysis(
@@ -193,7 +161,7 @@ def curve_panel(title: str, found: Mapping[str, Mapping]) -> Panel:
     means, spreads = (
         {label: curve[part] for label, curve in found.items()} for part in ("mean", "deviation")
     )
-    return Panel("updates", LOSS, means, title, spreads, bottom=0, from_zero=True)
+    return plots.learning_curves(means, title, spreads)
 
 
 def score_panels(summary: Summary) -> list[Panel]:

@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 from typing import Any, Iterator
 
-import torch
+import numpy as np
 from fairseq.data.data_utils import infer_language_pair
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from ..divergence import unigram_bits
 from ..errors import UsageError
 
 
@@ -100,8 +101,7 @@ class DataBin:
     def unigram_bits(self) -> float:
         """The entropy of the training text's target units and ends of sentences, in bits a unit."""
         dataset = self.split("train").tgt
-        counts = torch.zeros(len(self.task.target_dictionary), dtype=torch.long)
+        frequencies = np.zeros(len(self.task.target_dictionary), dtype=np.int64)
         for i in range(len(dataset)):
-            counts += torch.bincount(dataset[i], minlength=len(counts))
-        shares = counts[counts > 0].double() / counts.sum()
-        return -float((shares * shares.log2()).sum())
+            frequencies += np.bincount(dataset[i], minlength=len(frequencies))
+        return unigram_bits(frequencies)

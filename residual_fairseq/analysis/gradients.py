@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from itertools import islice
+from itertools import chain, repeat
 from typing import Iterable
 
 import torch
@@ -13,9 +13,9 @@ from ..formats import Table
 from ..models import ResidualTransformerModel
 from ..plots import Panel
 from .data import DataBin
-from .output import Analysis, Picture
+from .output import Analysis, Picture, by_layer
 from .probe import STACKS, inputs_of, layers_of, loss_of, prepare, untouched
-from .subjects import add_subjects, check_positive, settings_of, subjects_of
+from .subjects import add_batches, add_subjects, batches_of, settings_of, state_of, subjects_of
 
 #: The parts of a layer, and what they are called.
 PARTS = {
@@ -60,21 +60,19 @@ def gradient_norms(model: ResidualTransformerModel, batch: dict) -> dict[str, di
             if part and parameter.requires_grad:
                 names.append((name, part))
                 wanted.append(parameter)
-        for i, tensor in enumerate(streams[name]):
-            names.append((name, "streams"))
+        for part, tensor in zip(chain(["stream"], repeat("others")), streams[name]):
+            names.append((name, part))
             wanted.append(tensor)
-            if i == 0:
-                names.append((name, "stream"))
-                wanted.append(tensor)
+    zero = torch.zeros(())
     squares: dict[tuple[str, str], Tensor] = {}
     for name, gradient in zip(names, torch.autograd.grad(loss, wanted, allow_unused=True)):
-        square = torch.zeros(()) if gradient is None else gradient.float().square().sum().cpu()
-        squares[name] = squares.get(name, torch.zeros(())) + square
+        square = zero if gradient is None else gradient.float().square().sum().cpu()
+        squares[name] = squares.get(name, zero) + square
+    for name in layers:
+        squares[name, "streams"] = squares[name, "stream"] + squares.get((name, "others"), zero)
     return {
         stack: {
-            part: torch.stack(
-                [squares[f"{stack}.{i}", part] for i in range(len(layers_of(model, stack)))]
-            ).sqrt()
+            part: torch.stack([squares[n, part] for n in layers if n.startswith(stack)]).sqrt()
             for part in (*PARTS, "streams")
         }
         for stack in STACKS
@@ -105,32 +103,20 @@ def measure(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_subjects(parser, depths="6 18")
-    parser.add_argument("--split", default="valid", help="whose batches (default: %(default)s)")
-    parser.add_argument(
-        "--batches", type=int, default=8, metavar="N", help="how many (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--max-tokens",
-        type=int,
-        default=1024,
-        metavar="N",
-        help="of a batch at most (default: %(default)s)",
-    )
+    add_batches(parser, "valid", max_tokens=1024, batches=8)
 
 
 def run(args: argparse.Namespace) -> Analysis:
     """Gradient norms of the models that the options ask for."""
-    check_positive(args, "batches", "max_tokens")
     data = DataBin(args.data)
-    batches = list(islice(data.batches(args.split, args.max_tokens, args.seed), args.batches))
-    numbers, norms = {}, {}
+    batches = batches_of(args, data)
+    numbers = {}
     for subject in subjects_of(args, data):
-        norms[subject.label] = measure(subject.model, batches)
         numbers[subject.label] = {
-            stack: {part: summary(values) for part, values in parts.items()}
-            for stack, parts in norms[subject.label].items()
+            stack: {part: summary(norms) for part, norms in parts.items()}
+            for stack, parts in measure(subject.model, batches).items()
         }
-    state = "of checkpoints" if args.checkpoints else "before training"
+    state = state_of(args)
     return Analysis(
         name="gradients",
         title=f"Gradients {state}",
@@ -142,7 +128,7 @@ def run(args: argparse.Namespace) -> Analysis:
 
 
 def summary(norms: Tensor) -> dict[str, list[float] | float]:
-    """Mean and deviation over batches of ``(batches, layers)``, and the first layer by the last."""
+    """Mean and deviation over batches of ``(batches, layers)``, and the last layer by the first."""
     mean = norms.mean(dim=0)
     deviation = norms.std(dim=0) if len(norms) > 1 else torch.zeros_like(mean)
     return {
@@ -180,10 +166,7 @@ def table(numbers: dict, state: str) -> Table:
 
 def picture(stack: str, numbers: dict, state: str) -> Picture:
     def curves(part, what):
-        return {
-            label: dict(enumerate(stacks[stack][part][what], start=1))
-            for label, stacks in numbers.items()
-        }
+        return {label: by_layer(stacks[stack][part][what]) for label, stacks in numbers.items()}
 
     return Picture(
         f"gradients-{stack}",

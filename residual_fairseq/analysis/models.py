@@ -10,7 +10,6 @@ from fairseq import checkpoint_utils
 from fairseq.models import build_model
 from omegaconf import OmegaConf
 
-from ..checkpoints import load
 from ..errors import UsageError
 from ..models import ResidualTransformerModel
 from .data import DataBin
@@ -73,7 +72,7 @@ def trained_model(data: DataBin, checkpoint: str | os.PathLike) -> ResidualTrans
         UsageError: there is no such file, or it is not of this package's models, or of other
             dictionaries.
     """
-    state = load(checkpoint)
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint), WITHOUT_NOISE)
     weights = state.get("model") or {}
     if "residual_connection" not in weights:
         raise UsageError(f"{checkpoint}: no checkpoint of a residual_transformer")
@@ -88,6 +87,6 @@ def trained_model(data: DataBin, checkpoint: str | os.PathLike) -> ResidualTrans
                 f"has {len(dictionary)}"
             )
     (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task(
-        [str(checkpoint)], arg_overrides=WITHOUT_NOISE, task=data.task
+        [str(checkpoint)], task=data.task, state=state
     )
     return model.train()

@@ -11,6 +11,11 @@ from ..plots import Panel, plot
 from ..results import versions, write_json
 
 
+def by_layer(values: Sequence[float]) -> dict[float, float]:
+    """A curve over layers, counted from 1."""
+    return dict(enumerate(values, start=1))
+
+
 @dataclass(frozen=True)
 class Picture:
     """A picture to be drawn.

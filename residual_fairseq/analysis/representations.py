@@ -12,9 +12,9 @@ from ..formats import Table
 from ..models import ResidualTransformerModel
 from ..plots import Panel
 from .data import DataBin
-from .output import Analysis, Picture
+from .output import Analysis, Picture, by_layer
 from .probe import STACKS, inputs_of, layers_of, untouched
-from .subjects import add_subjects, check_positive, settings_of, subjects_of
+from .subjects import add_batches, add_subjects, check_positive, settings_of, state_of, subjects_of
 
 #: What is compared, and what it is called. Each is a curve over layers.
 MEASURES = {
@@ -30,7 +30,7 @@ SUBLAYERS = {"self_attn": "self_attn", "encoder_attn": "encoder_attn", "ffn": "f
 
 def cosine(x: Tensor, y: Tensor) -> Tensor:
     """Cosine similarity of each token's vectors, ``(tokens, C)`` twice to ``(tokens,)``."""
-    return torch.nn.functional.cosine_similarity(x.float(), y.float(), dim=-1)
+    return torch.nn.functional.cosine_similarity(x, y, dim=-1)
 
 
 class Moments:
@@ -151,14 +151,7 @@ def read_batch(model: ResidualTransformerModel, batch: dict):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_subjects(parser, depths="6 18")
-    parser.add_argument("--split", default="valid", help="whose text (default: %(default)s)")
-    parser.add_argument(
-        "--max-tokens",
-        type=int,
-        default=4096,
-        metavar="N",
-        help="of a batch at most (default: %(default)s)",
-    )
+    add_batches(parser, "valid", max_tokens=4096)
 
 
 def run(args: argparse.Namespace) -> Analysis:
@@ -168,7 +161,7 @@ def run(args: argparse.Namespace) -> Analysis:
     numbers = {}
     for subject in subjects_of(args, data):
         numbers[subject.label] = similarities(subject.model, data.once(args.split, args.max_tokens))
-    state = "of checkpoints" if args.checkpoints else "before training"
+    state = state_of(args)
     return Analysis(
         name="representations",
         title=f"Representations {state}",
@@ -214,7 +207,7 @@ def picture(stack: str, numbers: dict, state: str) -> Picture:
     def curves(measure):
         sublayer = "stream" if measure == "update" else "self_attn"
         return {
-            label: dict(enumerate(stacks[stack].get(sublayer, {}).get(measure, []), start=1))
+            label: by_layer(stacks[stack].get(sublayer, {}).get(measure, []))
             for label, stacks in numbers.items()
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
@@ -91,6 +92,43 @@ def add_subjects(parser: argparse.ArgumentParser, depths: str) -> None:
     parser.add_argument(
         "--seed", type=int, default=1, metavar="N", help="of new models' weights and of batches"
     )
+
+
+def add_batches(
+    parser: argparse.ArgumentParser, split: str, max_tokens: int, batches: int | None = None
+) -> None:
+    """The options for batches, with their defaults.
+
+    Args:
+        batches: how many; None: the whole split, and no option for it.
+    """
+    parser.add_argument("--split", default=split, help="whose text (default: %(default)s)")
+    parser.add_argument(
+        "--max-tokens",
+        type=int,
+        default=max_tokens,
+        metavar="N",
+        help="of a batch at most (default: %(default)s)",
+    )
+    if batches:
+        parser.add_argument(
+            "--batches",
+            type=int,
+            default=batches,
+            metavar="N",
+            help="how many (default: %(default)s)",
+        )
+
+
+def batches_of(args: argparse.Namespace, data: DataBin) -> list[dict]:
+    """The batches that the options ask for."""
+    check_positive(args, "batches", "max_tokens")
+    return list(islice(data.batches(args.split, args.max_tokens, args.seed), args.batches))
+
+
+def state_of(args: argparse.Namespace) -> str:
+    """What titles say of the models."""
+    return "of checkpoints" if args.checkpoints else "before training"
 
 
 def subjects_of(args: argparse.Namespace, data: DataBin) -> Iterator[Subject]:

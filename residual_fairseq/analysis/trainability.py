@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..divergence import MARGIN
+from ..divergence import MARGIN, learnt_nothing
 from ..errors import UsageError
 from ..formats import Table
 from ..models import ResidualTransformerModel
-from ..plots import Panel
+from ..plots import learning_curves
 from ..results import read_json, write_json
 from .data import DataBin
 from .models import new_model
@@ -222,11 +222,8 @@ def run(args: argparse.Namespace) -> Analysis:
         # What cannot be trained is refused before the first training.
         with torch.device("meta"):
             model = new_model(data, connection, layers, 1, args.arch, options["values"])
-        if args.updates < model.settled_after():
-            print(
-                f"{connection}: {args.updates:,} updates are few: what training computes is what "
-                f"the validation does only after {model.settled_after():,}"
-            )
+        if remark := model.too_short(args.updates):
+            print(f"{connection}: {remark}")
     unigram = data.unigram_bits()
     print(f"{len(trials)} trainings; a model that knows frequencies alone: {unigram:.2f} bits")
     found = perform_all(trials, options, args.at_once)
@@ -276,8 +273,7 @@ def perform_all(
 
 def failed(curve: Mapping[str, float], unigram_bits: float) -> bool:
     """Whether a training has not left the level of the units' frequencies."""
-    last = list(curve.values())[-1]
-    return not last < unigram_bits - MARGIN
+    return learnt_nothing(list(curve.values())[-1], unigram_bits)
 
 
 def numbers_of(flag: str, text: str) -> list[int]:
@@ -336,16 +332,7 @@ def picture(
                 int(update): mean(curve[update] for curve in seeds) for update in shared
             }
         curves["frequencies alone"] = {0: unigram, args.updates: unigram}
-        panels.append(
-            Panel(
-                "updates",
-                "validation loss (bits per target unit)",
-                curves,
-                setting,
-                bottom=0,
-                from_zero=True,
-            )
-        )
+        panels.append(learning_curves(curves, setting))
     return Picture(
         "trainability",
         f"Training at depth, learning rate {args.lr:g}",

@@ -42,10 +42,16 @@ class ResidualTransformerModel(TransformerModelBase):
         self.initialise_embeddings()
         self.profiled = False
 
-    def settled_after(self) -> int:
-        """Updates until which training and evaluation compute different functions."""
+    def too_short(self, updates: int) -> Optional[str]:
+        """A remark on a training that ends before training computes what evaluation does."""
         parts = self.modules()
-        return max(part.settled_after for part in parts if isinstance(part, Connection))
+        settled = max(part.settled_after for part in parts if isinstance(part, Connection))
+        if updates >= settled:
+            return None
+        return (
+            f"{updates:,} updates are few: what training computes is what the evaluation does only "
+            f"after {settled:,}, see docs/connections.md"
+        )
 
     @torch.no_grad()
     def initialise_embeddings(self) -> None:
