@@ -13,7 +13,7 @@ from ..formats import Table
 from ..models import ResidualTransformerModel
 from ..plots import Panel
 from .data import DataBin
-from .gradients import part_of
+from .gradients import part_of, ratio
 from .output import Analysis, Picture, by_layer
 from .probe import STACKS, layers_of, loss_of, prepare, untouched
 from .subjects import (
@@ -172,10 +172,6 @@ def table(numbers: dict, state: str, eps: float) -> Table:
             f"below ε²: share of these parameters whose second moment is below ε² = ({eps:g})²",
         ],
     )
-
-
-def ratio(values: list[float]) -> str:
-    return f"{values[-1] / values[0]:.3g}" if values[0] else "–"
 
 
 def picture(stack: str, scale: str, models: dict, state: str) -> Picture:

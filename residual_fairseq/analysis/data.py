@@ -63,6 +63,11 @@ class DataBin:
             UsageError: there is none, or it is empty.
         """
         if name not in self.task.datasets:
+            source, target = self.task.cfg.source_lang, self.task.cfg.target_lang
+            file = self.path / f"{name}.{source}-{target}.{target}.bin"
+            # fairseq cannot open a file of nothing.
+            if file.exists() and not file.stat().st_size:
+                raise UsageError(f"{self.path}: its split {name} is empty")
             try:
                 self.task.load_dataset(name)
             except FileNotFoundError:

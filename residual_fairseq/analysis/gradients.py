@@ -127,14 +127,15 @@ def run(args: argparse.Namespace) -> Analysis:
     )
 
 
-def summary(norms: Tensor) -> dict[str, list[float] | float]:
+def summary(norms: Tensor) -> dict[str, list[float] | float | None]:
     """Mean and deviation over batches of ``(batches, layers)``, and the last layer by the first."""
     mean = norms.mean(dim=0)
     deviation = norms.std(dim=0) if len(norms) > 1 else torch.zeros_like(mean)
     return {
         "mean": mean.tolist(),
         "deviation": deviation.tolist(),
-        "last_by_first": (mean[-1] / mean[0]).item(),
+        # Below a branch that starts at 0 there is no gradient.
+        "last_by_first": (mean[-1] / mean[0]).item() if mean[0] else None,
     }
 
 
@@ -148,7 +149,7 @@ def table(numbers: dict, state: str) -> Table:
                 [
                     label,
                     stack,
-                    *(f"{parts[part]['last_by_first']:.3g}" for part in PARTS),
+                    *(ratio(parts[part]["mean"]) for part in PARTS),
                     f"{mean[0]:.3g}",
                     f"{mean[-1]:.3g}",
                 ]
@@ -162,6 +163,11 @@ def table(numbers: dict, state: str) -> Table:
             "first, last: norm with respect to the parameters of attention, in nats",
         ],
     )
+
+
+def ratio(values: list[float]) -> str:
+    """The last layer's by the first's."""
+    return f"{values[-1] / values[0]:.3g}" if values[0] else "–"
 
 
 def picture(stack: str, numbers: dict, state: str) -> Picture:

@@ -24,6 +24,8 @@ WITHOUT_NOISE = {
     "decoder_layerdrop": 0.0,
     "word_dropout": 0.0,
     "word_replacement": 0.0,
+    # The default: another one is refused without replacement.
+    "word_replacement_decay": 1000.0,
     "quant_noise_pq": 0.0,
 }
 

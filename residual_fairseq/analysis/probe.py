@@ -9,19 +9,22 @@ import torch
 from torch import Tensor, nn
 
 from ..models import ResidualTransformerModel
+from ..models.residual_transformer import without_layer_drop
 
 STACKS = ("encoder", "decoder")
 
 
 @contextmanager
 def untouched(model: ResidualTransformerModel) -> Iterator[None]:
-    """Restores the random state, and the mode of every module, on leaving; nothing is measured.
+    """Restores the random state, and the mode of every module, on leaving.
+
+    Until then nothing is measured, and no layer left out.
 
     Gradients are left alone by who computes them: ``torch.autograd.grad`` does.
     """
     modes = [(module, module.training) for module in model.modules()]
     profiled, model.profiled = model.profiled, True
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), without_layer_drop(model):
         try:
             yield
         finally:
@@ -57,7 +60,8 @@ def inputs_of(modules: dict[str, nn.Module], keep: Callable[[str, Any], Any]) ->
 
 def layers_of(model: ResidualTransformerModel, stack: str) -> list[nn.Module]:
     """The layers of ``"encoder"`` or ``"decoder"``, from below."""
-    return list(getattr(model, stack).layers)
+    # Iterating over the list itself would leave some out at random under layer drop.
+    return list(getattr(model, stack).layers.children())
 
 
 def loss_of(model: ResidualTransformerModel, batch: dict) -> Tensor:

@@ -15,6 +15,7 @@ from ..errors import UsageError
 from ..models import ResidualTransformerModel
 from .data import DataBin
 from .models import new_model, trained_model
+from .probe import prepare
 
 #: Where the quickstart leaves its data-bin.
 DATA = Path("results", "quickstart", "corpus", "bin")
@@ -25,7 +26,7 @@ class Subject(NamedTuple):
 
     Attributes:
         label: what it is called in pictures and tables: ``post 6+6``.
-        model: in training mode, without dropout.
+        model: in training mode, without dropout; what is measured before a training is.
     """
 
     label: str
@@ -148,6 +149,7 @@ def subjects_of(args: argparse.Namespace, data: DataBin) -> Iterator[Subject]:
     for connection in connections_of(args.connections):
         for layers in depths_of(args.depths):
             model = new_model(data, connection, layers, args.seed, args.arch, values)
+            prepare(model, next(data.batches(args.split, args.max_tokens, args.seed)))
             yield Subject(f"{connection} {layers[0]}+{layers[1]}", model)
 
 

@@ -1,7 +1,8 @@
 """The model that ``--arch residual_transformer`` builds."""
 
 import logging
-from typing import Optional
+from contextlib import contextmanager
+from typing import Iterator, Optional
 
 import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -98,20 +99,16 @@ class ResidualTransformerModel(TransformerModelBase):
         """
         connections = [module for module in self.modules() if isinstance(module, Connection)]
         if any(connection.unprofiled() for connection in connections):
-            stacks = [s.layers for s in (self.encoder, self.decoder) if hasattr(s.layers, "p")]
-            rates = [layers.p for layers in stacks]
             for connection in connections:
                 connection.profiling = True
-            for layers in stacks:
-                layers.p = 0
             try:
-                self.decoder(prev_output_tokens, encoder_out=self.encoder(src_tokens, src_lengths))
+                with without_layer_drop(self):
+                    encoder_out = self.encoder(src_tokens, src_lengths)
+                    self.decoder(prev_output_tokens, encoder_out=encoder_out)
             finally:
                 # fairseq goes on after a batch that did not fit into memory.
                 for connection in connections:
                     connection.profiling = False
-                for layers, rate in zip(stacks, rates):
-                    layers.p = rate
         self.profiled = True
 
     @classmethod
@@ -180,6 +177,20 @@ class ResidualTransformerModel(TransformerModelBase):
             shown = " ".join(lines)
             shown = shown if len(shown) <= 300 else shown[:300] + " ..."
             raise UsageError(f"the checkpoint does not fit this model: {shown}") from error
+
+
+@contextmanager
+def without_layer_drop(model: ResidualTransformerModel) -> Iterator[None]:
+    """No layer is left out until leaving, in training mode neither."""
+    stacks = [s.layers for s in (model.encoder, model.decoder) if hasattr(s.layers, "p")]
+    rates = [layers.p for layers in stacks]
+    for layers in stacks:
+        layers.p = 0
+    try:
+        yield
+    finally:
+        for layers, rate in zip(stacks, rates):
+            layers.p = rate
 
 
 def encode_name(name: str) -> torch.Tensor:

@@ -5,10 +5,14 @@ import shutil
 
 import pytest
 import torch
+import toy
+from conftest import fairseq
 from PIL import Image
 
+from residual_fairseq import ResidualTransformerModel
 from residual_fairseq.analysis.command import main
 from residual_fairseq.analysis.data import DataBin
+from residual_fairseq.analysis.models import WITHOUT_NOISE
 from residual_fairseq.errors import UsageError
 
 SMALL = ["--arch", "residual_transformer_tiny", "--set", "encoder.embed_dim=16"]
@@ -133,6 +137,39 @@ def test_data_that_is_none(toy_run, tmp_path):
         (tmp_path / "bin" / f"dict.{lang}.txt").write_text("a 1\nb 1\n")
     flags = ["--checkpoints", str(toy_run.save / "checkpoint_best.pt")]
     refused(tmp_path / "bin", "its encoder knows .* symbols, the dictionary of .* has 6", *flags)
+
+
+@pytest.mark.slow
+def test_split_of_no_lines(toy_run, tmp_path):
+    """As fairseq-preprocess makes one of empty files."""
+    for lang in ("de", "en"):
+        (tmp_path / f"valid.{lang}").write_text("")
+    process = fairseq(
+        "preprocess", "-s", "de", "-t", "en", "--workers", 1, "--validpref", tmp_path / "valid",
+        "--srcdict", toy_run.data / "dict.de.txt", "--tgtdict", toy_run.data / "dict.en.txt",
+        "--destdir", tmp_path / "bin",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    with pytest.raises(UsageError, match="its split valid is empty"):
+        main(["gradients", "--data", str(tmp_path / "bin"), "--out", str(tmp_path / "out")])
+
+
+@pytest.mark.slow
+def test_a_new_model_has_been_measured(toy_run, tmp_path):
+    """Before that, Admin would be Post-LN; and ReZero has no gradient below its branches."""
+    flags = ["--data", str(toy_run.data), "--out", str(tmp_path), "--depths", "2", *SMALL]
+    main(["representations", *flags, "--connections", "post admin"])
+    numbers = json.loads((tmp_path / "representations.json").read_text())["numbers"]
+    assert numbers["post 2+2"] != numbers["admin 2+2"]
+    main(["gradients", *flags, "--connections", "rezero"])
+    assert "NaN" not in (tmp_path / "gradients.json").read_text()
+
+
+def test_what_is_random_in_training_is_left_out():
+    values = {"word_dropout": 0.2, "word_replacement": 0.1, "word_replacement_decay": 50.0}
+    args = toy.arguments(dropout=0.3, encoder_layerdrop=0.2, **values)
+    vars(args).update(WITHOUT_NOISE)
+    assert ResidualTransformerModel.build_model(args, toy.TASK).cfg.word_replacement == 0
 
 
 @pytest.mark.slow

@@ -119,6 +119,22 @@ def test_probing_changes_nothing(connection, probe, checkpointed):
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
+@pytest.mark.parametrize("probe", PROBES)
+def test_no_layer_is_dropped_while_probing(probe):
+    flags = {"encoder_layers": 4, "encoder_layerdrop": 0.5, "decoder_layerdrop": 0.5}
+    model = toy.model("post", **flags).train()
+    plain = toy.model("post", encoder_layers=4).train()
+    torch.manual_seed(7)
+    state = torch.get_rng_state()
+    assert str(PROBES[probe](model)) == str(PROBES[probe](plain))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert model.encoder.layers.p == model.decoder.layers.p == 0.5
+
+
+def test_no_gradient_in_the_first_layer():
+    assert summary(torch.tensor([[0.0, 2.0]]))["last_by_first"] is None
+
+
 def test_looking_at_a_new_model_does_not_measure_by_itself():
     model = toy.model("admin").train()
     gradient_norms(model, BATCH)
