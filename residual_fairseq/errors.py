@@ -21,6 +21,11 @@ class UsageError(SystemExit):
 
     def __init__(self, message: str) -> None:
         super().__init__(f"residual_fairseq: {message}")
+        self.message = message
+
+    def __reduce__(self):
+        # From another process it would come with the beginning twice.
+        return UsageError, (self.message,)
 
 
 def shorten_file_errors() -> None:

@@ -44,15 +44,28 @@ class Panel:
 
 
 def plot(panels: Sequence[Panel], path: str | os.PathLike, *, title: str, command: str) -> None:
-    """Draw panels as a PNG, up to three in a row or two; a label looks the same in all of them.
+    """Draw panels as a PNG.
+
+    Args:
+        panels, title: as of ``draw``.
+        path: of the PNG; written beside and renamed into place.
+        command: the command that made it, kept in the PNG's metadata under "Command".
+    """
+    path = Path(path)
+    temporary = path.with_name(path.name + ".tmp")
+    metadata = {"Title": title, "Command": command}
+    draw(panels, title).savefig(temporary, format="png", metadata=metadata)
+    os.replace(temporary, path)
+
+
+def draw(panels: Sequence[Panel], title: str) -> Figure:
+    """Panels, up to three in a row, four in two; a label looks the same in all of them.
 
     Args:
         panels: those without any curve stay empty.
-        path: of the PNG; written beside and renamed into place.
         title: above the picture.
-        command: the command that made it, kept in the PNG's metadata under "Command".
     """
-    columns = len(panels) if len(panels) <= 3 else 2
+    columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows = -(-len(panels) // columns)
     size = (3.5 + 4.5 * columns, 4.5 * rows)
     figure = Figure(figsize=size, dpi=150, layout="constrained")
@@ -61,7 +74,10 @@ def plot(panels: Sequence[Panel], path: str | os.PathLike, *, title: str, comman
     labels = dict.fromkeys(label for panel in panels for label, c in panel.curves.items() if c)
     styles = dict(zip(labels, zip(cycle(COLOURS), cycle(MARKERS))))
     handles = {}
-    for axes, panel in zip(figure.subplots(rows, columns, squeeze=False).flat, panels):
+    grid = figure.subplots(rows, columns, squeeze=False).flat
+    for axes in grid[len(panels) :]:
+        axes.remove()
+    for axes, panel in zip(grid, panels):
         for label, curve in panel.curves.items():
             points = sorted((x, y) for x, y in curve.items() if y > 0 or not panel.log)
             if not points:
@@ -79,7 +95,7 @@ def plot(panels: Sequence[Panel], path: str | os.PathLike, *, title: str, comman
                 axes.fill_between(xs, low, high, color=colour, alpha=0.15, linewidth=0)
         if panel.log:
             axes.set_yscale("log")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         if panel.from_zero:
             axes.set_xlim(left=0)
         axes.set_ylim(bottom=panel.bottom, top=panel.top)
@@ -95,10 +111,7 @@ def plot(panels: Sequence[Panel], path: str | os.PathLike, *, title: str, comman
         figure.legend(
             [handles[label] for label in kept], kept, loc="outside right upper", frameon=False
         )
-    path = Path(path)
-    temporary = path.with_name(path.name + ".tmp")
-    figure.savefig(temporary, format="png", metadata={"Title": title, "Command": command})
-    os.replace(temporary, path)
+    return figure
 
 
 def learning_curves(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Iterable, Sequence
 
 import torch
@@ -15,7 +16,7 @@ from ..plots import Panel
 from .data import DataBin
 from .gradients import part_of, ratio
 from .output import Analysis, Picture, by_layer
-from .probe import STACKS, layers_of, loss_of, prepare, untouched
+from .probe import STACKS, layers_of, loss_of, untouched
 from .subjects import (
     add_batches,
     add_subjects,
@@ -70,7 +71,6 @@ def adam_updates(
     v = [torch.zeros_like(p, dtype=torch.float32) for p in parameters]
     steps = 0
     for batch in batches:
-        prepare(model, batch)
         with untouched(model), torch.enable_grad():
             loss = loss_of(model, batch)
         steps += 1
@@ -100,7 +100,7 @@ def adam_updates(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_subjects(parser, depths="6 18")
+    add_subjects(parser)
     add_batches(parser, "train", max_tokens=1024, batches=20)
     parser.add_argument(
         "--scales",
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> Analysis:
         scales = [float(word) for word in args.scales.split()]
     except ValueError:
         raise UsageError(f"--scales {args.scales!r}: write numbers") from None
-    if not scales or min(scales) <= 0:
+    if not scales or not all(0 < scale < math.inf for scale in scales):
         raise UsageError(f"--scales {args.scales!r}: write numbers above 0")
     check_positive(args, "eps")
     data = DataBin(args.data)

@@ -12,9 +12,11 @@ import argparse
 import logging
 import shlex
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..errors import UsageError
 from . import adam, collect, compare, gradients, representations, trainability
 
 #: The module of each subcommand: ``add_arguments``, and ``run``, which gives an `Analysis`, or
@@ -70,6 +72,23 @@ def perform(args: argparse.Namespace, command: str) -> list[Path]:
     module = ANALYSES[args.analysis]
     if not hasattr(module, "run"):
         return module.main_of(args, command)
+    check_folder(args.out)
     analysis = module.run(args)
     print(analysis)
-    return analysis.write(args.out, command)
+    try:
+        return analysis.write(args.out, command)
+    except OSError as error:
+        raise UsageError(f"--out {args.out}: {error.strerror}") from error
+
+
+def check_folder(path: Path) -> None:
+    """Refuses a folder that can't be written to, before long work for it.
+
+    Raises:
+        UsageError: a file is in its way, or a right is missing.
+    """
+    existing = next(place for place in (path, *path.absolute().parents) if place.exists())
+    try:
+        tempfile.TemporaryFile(dir=existing).close()
+    except OSError as error:
+        raise UsageError(f"--out {path}: {existing}: {error.strerror}") from error

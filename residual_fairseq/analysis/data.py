@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import warnings
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -87,21 +90,46 @@ class DataBin:
         Yields:
             fairseq's samples: ``net_input``, ``target`` ``(B, T)``, ``ntokens``.
         """
-        dataset = self.split(split)
-        epoch = 0
-        while True:
-            epoch += 1
-            iterator = self.task.get_batch_iterator(
-                dataset, max_tokens=max_tokens, seed=seed, epoch=epoch, disable_iterator_cache=True
-            )
-            yield from iterator.next_epoch_itr(shuffle=True)
+        for epoch in count(1):
+            yield from self._epoch(split, max_tokens, seed, epoch, shuffle=True)
 
-    def once(self, split: str, max_tokens: int) -> Iterator[dict]:
-        """The batches of a split, each once, in a fixed order."""
+    def once(self, split: str, max_tokens: int, at_most: int | None = None) -> Iterator[dict]:
+        """The batches of a split, each once, by length; or some of them, chosen at random.
+
+        Args:
+            split, max_tokens: as above.
+            at_most: so many batches, the same ones at every call; None: all of them.
+        """
+        shuffle = at_most is not None
+        yield from islice(self._epoch(split, max_tokens, 1, 1, shuffle), at_most)
+
+    def _epoch(
+        self, split: str, max_tokens: int, seed: int, epoch: int, shuffle: bool
+    ) -> Iterator[dict]:
+        dataset = self.split(split)
+        longest = max(dataset.src_sizes.max(), dataset.tgt_sizes.max())
+        if longest > max_tokens:
+            raise UsageError(
+                f"--max-tokens {max_tokens}: the longest pair of {self.path}, split {split}, has "
+                f"{longest} tokens"
+            )
         iterator = self.task.get_batch_iterator(
-            self.split(split), max_tokens=max_tokens, disable_iterator_cache=True
+            dataset, max_tokens=max_tokens, seed=seed, epoch=epoch, disable_iterator_cache=True
         )
-        yield from iterator.next_epoch_itr(shuffle=False)
+        with warnings.catch_warnings():
+            # fairseq asks for it on a machine without a GPU, too.
+            warnings.filterwarnings("ignore", message=".*pin_memory")
+            yield from iterator.next_epoch_itr(shuffle=shuffle)
+
+    def digest(self) -> str:
+        """A fingerprint: of the dictionaries, of the lengths of all sentences, of the sizes."""
+        digest = hashlib.sha256()
+        for path in sorted(self.path.iterdir()):
+            if path.suffix in (".txt", ".idx", ".bin"):
+                digest.update(f"{path.name} {path.stat().st_size}\n".encode())
+            if path.suffix in (".txt", ".idx"):
+                digest.update(path.read_bytes())
+        return digest.hexdigest()
 
     def unigram_bits(self) -> float:
         """The entropy of the training text's target units and ends of sentences, in bits a unit."""

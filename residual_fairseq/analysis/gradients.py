@@ -14,7 +14,7 @@ from ..models import ResidualTransformerModel
 from ..plots import Panel
 from .data import DataBin
 from .output import Analysis, Picture, by_layer
-from .probe import STACKS, inputs_of, layers_of, loss_of, prepare, untouched
+from .probe import STACKS, inputs_of, layers_of, loss_of, untouched
 from .subjects import add_batches, add_subjects, batches_of, settings_of, state_of, subjects_of
 
 #: The parts of a layer, and what they are called.
@@ -22,6 +22,7 @@ PARTS = {
     "attention": "parameters of attention",
     "ffn": "parameters of feed-forward",
     "stream": "input stream",
+    "streams": "all input streams",
 }
 
 
@@ -73,7 +74,7 @@ def gradient_norms(model: ResidualTransformerModel, batch: dict) -> dict[str, di
     return {
         stack: {
             part: torch.stack([squares[n, part] for n in layers if n.startswith(stack)]).sqrt()
-            for part in (*PARTS, "streams")
+            for part in PARTS
         }
         for stack in STACKS
     }
@@ -91,10 +92,7 @@ def measure(
     model: ResidualTransformerModel, batches: Iterable[dict]
 ) -> dict[str, dict[str, Tensor]]:
     """``gradient_norms`` of several batches, ``(batches, layers)`` by stack and part."""
-    found: list[dict[str, dict[str, Tensor]]] = []
-    for batch in batches:
-        prepare(model, batch)
-        found.append(gradient_norms(model, batch))
+    found = [gradient_norms(model, batch) for batch in batches]
     return {
         stack: {part: torch.stack([f[stack][part] for f in found]) for part in found[0][stack]}
         for stack in STACKS
@@ -102,7 +100,7 @@ def measure(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_subjects(parser, depths="6 18")
+    add_subjects(parser)
     add_batches(parser, "valid", max_tokens=1024, batches=8)
 
 
@@ -161,6 +159,7 @@ def table(numbers: dict, state: str) -> Table:
         [
             "last / first: norm of the gradient in the last layer by that in the first",
             "first, last: norm with respect to the parameters of attention, in nats",
+            "all input streams: of a scheme with several, such as residual's second one",
         ],
     )
 

@@ -7,11 +7,12 @@ from typing import Any, Mapping
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.models import build_model
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, build_model
 from omegaconf import OmegaConf
 
 from ..errors import UsageError
 from ..models import ResidualTransformerModel
+from ..models.residual_transformer import NAME
 from .data import DataBin
 
 #: What is random in training; an analysis looks at the model without it.
@@ -51,6 +52,9 @@ def new_model(
     Raises:
         UsageError: there is no such model.
     """
+    known = [name for name, model in ARCH_MODEL_NAME_REGISTRY.items() if model == NAME]
+    if arch not in known:
+        raise UsageError(f"--arch {arch}: give one of {' '.join(known)}")
     cfg = OmegaConf.create({"_name": arch, "share_all_embeddings": data.joined, "dropout": 0.0})
     chosen = {
         "attention_dropout": 0.0,
@@ -61,7 +65,7 @@ def new_model(
         "decoder.layers": layers[1],
     }
     for key, value in chosen.items():
-        OmegaConf.update(cfg, key, value)
+        OmegaConf.update(cfg, key, value, merge=True)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return build_model(cfg, data.task).train()

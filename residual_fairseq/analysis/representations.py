@@ -22,6 +22,7 @@ MEASURES = {
     "cosine_last": "cosine similarity to the last layer's input",
     "update": "size of the update, relative to the stream",
     "cka_next": "linear CKA with the next layer's input",
+    "cka_last": "linear CKA with the last layer's input",
 }
 
 #: The module of a layer whose first argument is the input of a sublayer.
@@ -72,13 +73,13 @@ def similarities(
 
         - ``"cosine_next"``: of x_l and x_{l+1}, for l = 1 ... L - 1;
         - ``"cosine_last"``: of x_l and x_L, for l = 1 ... L - 1;
-        - ``"cka_next"``: linear CKA of x_l and x_{l+1}, for l = 1 ... L - 1;
+        - ``"cka_next"``, ``"cka_last"``: linear CKA of the same pairs;
 
         and under ``"stream"``, ``"update"``: ‖s_{l+1} - s_l‖ / ‖s_l‖ of the main stream s_l that
         enters layer l, for l = 1 ... L, s_{L+1} being what leaves the last layer.
     """
     sums: dict[tuple[str, str, str], Tensor] = {}
-    moments: dict[tuple[str, str, int], Moments] = {}
+    moments: dict[tuple[str, str, str], list[Moments]] = {}
     tokens = dict.fromkeys(STACKS, 0)
 
     def add(key, values):
@@ -93,11 +94,13 @@ def similarities(
                 if not below:
                     continue
                 last = [inputs[-1]] * len(below)
-                for measure, others in (("cosine_next", above), ("cosine_last", last)):
-                    pairs = zip(below, others)
-                    add((stack, sublayer, measure), torch.stack([cosine(x, y) for x, y in pairs]))
-                for layer, (x, y) in enumerate(zip(below, above)):
-                    moments.setdefault((stack, sublayer, layer), Moments()).add(x, y)
+                for which, others in (("next", above), ("last", last)):
+                    cosines = torch.stack([cosine(x, y) for x, y in zip(below, others)])
+                    add((stack, sublayer, f"cosine_{which}"), cosines)
+                    new = [Moments() for _ in below]
+                    sums_of = moments.setdefault((stack, sublayer, f"cka_{which}"), new)
+                    for layer_sums, x, y in zip(sums_of, below, others):
+                        layer_sums.add(x, y)
             sizes = [
                 (above - below).norm(dim=-1) / below.norm(dim=-1)
                 for below, above in zip(streams[stack], streams[stack][1:])
@@ -108,8 +111,8 @@ def similarities(
     for (stack, sublayer, measure), total in sums.items():
         values = (total / tokens[stack]).tolist()
         result[stack].setdefault(sublayer, {})[measure] = values
-    for (stack, sublayer, _), pair in moments.items():
-        result[stack][sublayer].setdefault("cka_next", []).append(pair.cka())
+    for (stack, sublayer, measure), pairs in moments.items():
+        result[stack][sublayer][measure] = [pair.cka() for pair in pairs]
     return result
 
 
@@ -150,7 +153,7 @@ def read_batch(model: ResidualTransformerModel, batch: dict):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_subjects(parser, depths="6 18")
+    add_subjects(parser)
     add_batches(parser, "valid", max_tokens=4096)
 
 
@@ -190,6 +193,7 @@ def table(numbers: dict, state: str) -> Table:
         "cosine to last",
         "update",
         "CKA with next",
+        "CKA with last",
         "cosine of the last two",
     ]
     return Table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -13,9 +14,25 @@ import yaml
 from ..connections import REGISTRY
 from ..errors import UsageError
 from ..models import ResidualTransformerModel
+from ..models.config import NESTED
 from .data import DataBin
 from .models import new_model, trained_model
 from .probe import prepare
+
+#: The options for new models, and what they are otherwise.
+NEW_MODELS = {
+    "connections": "post pre residual",
+    "depths": "6 18",
+    "arch": "residual_transformer_tiny",
+    "set": [],
+}
+
+#: Options of their own for what ``--set`` would say, too.
+HAVE_OPTIONS = {
+    "residual_connection": "--connections",
+    "encoder.layers": "--depths",
+    "decoder.layers": "--depths",
+}
 
 #: Where the quickstart leaves its data-bin.
 DATA = Path("results", "quickstart", "corpus", "bin")
@@ -44,44 +61,37 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_models(parser: argparse.ArgumentParser, depths: str) -> None:
-    """The options for new models.
-
-    Args:
-        depths: default of ``--depths``.
-    """
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """The options for new models."""
     parser.add_argument(
         "--connections",
-        default="post pre residual",
         metavar='"NAME ..."',
         help="residual connections, or all (default: %(default)s)",
     )
     parser.add_argument(
         "--depths",
-        default=depths,
         metavar='"N NxM ..."',
         help="layers of encoder and decoder: 6, or 12x6 (default: %(default)s)",
     )
     parser.add_argument(
         "--arch",
-        default="residual_transformer_tiny",
         metavar="NAME",
         help="named architecture (default: %(default)s)",
     )
     parser.add_argument(
         "--set",
         action="append",
-        default=[],
         metavar="KEY=VALUE",
         help="another value of the model, as under model in a YAML: encoder.embed_dim=64; may be "
         "repeated",
     )
+    parser.set_defaults(**NEW_MODELS)
 
 
-def add_subjects(parser: argparse.ArgumentParser, depths: str) -> None:
+def add_subjects(parser: argparse.ArgumentParser) -> None:
     """The options for text, new models and checkpoints."""
     add_data(parser)
-    add_models(parser, depths)
+    add_models(parser)
     parser.add_argument(
         "--checkpoints",
         type=Path,
@@ -139,6 +149,9 @@ def subjects_of(args: argparse.Namespace, data: DataBin) -> Iterator[Subject]:
         UsageError: an option is unusable. All are looked at before the first model is given.
     """
     if args.checkpoints:
+        for name, default in NEW_MODELS.items():
+            if getattr(args, name) != default:
+                raise UsageError(f"--{name} is for new models; leave it, or --checkpoints, out")
         models = [trained_model(data, path) for path in args.checkpoints]
         names = [name_of(model) for model in models]
         for path, model, name in zip(args.checkpoints, models, names):
@@ -166,8 +179,8 @@ def check_positive(args: argparse.Namespace, *names: str) -> None:
         UsageError: one is not.
     """
     for name in names:
-        if getattr(args, name) <= 0:
-            raise UsageError(f"--{name.replace('_', '-')} has to be above 0")
+        if not 0 < getattr(args, name) < math.inf:
+            raise UsageError(f"--{name.replace('_', '-')} has to be a number above 0")
 
 
 def connections_of(text: str) -> list[str]:
@@ -211,16 +224,31 @@ def values_of(args: argparse.Namespace) -> dict[str, Any]:
         key, equals, value = setting.partition("=")
         if not equals:
             raise UsageError(f"--set {setting}: write KEY=VALUE")
-        values[key] = yaml.safe_load(value)
+        if key in HAVE_OPTIONS:
+            raise UsageError(f"--set {setting}: say it by {HAVE_OPTIONS[key]}")
+        if key in NESTED:
+            raise UsageError(f"--set {setting}: say which of its values, {key}.KEY=VALUE")
+        try:
+            values[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise UsageError(f"--set {setting}: {value} is no value of a YAML") from None
     return values
 
 
 def settings_of(args: argparse.Namespace, data: DataBin) -> dict[str, Any]:
     """What decides about the numbers of an analysis: its options, and the text."""
+    left_out = {"analysis", "out", "data"}
+    if getattr(args, "checkpoints", None):
+        left_out |= NEW_MODELS.keys()
     options = {
         name: [str(path) for path in value] if name == "checkpoints" else value
         for name, value in vars(args).items()
-        if name not in ("analysis", "out", "data")
+        if name not in left_out
     }
     languages = [data.task.cfg.source_lang, data.task.cfg.target_lang]
-    return {"data": str(data.path), "languages": languages, **options}
+    return {
+        "data": str(data.path),
+        "data_sha256": data.digest(),
+        "languages": languages,
+        **options,
+    }

@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from itertools import islice, product
+from itertools import product
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -24,12 +24,13 @@ from ..errors import UsageError
 from ..formats import Table
 from ..models import ResidualTransformerModel
 from ..plots import learning_curves
-from ..results import read_json, write_json
+from ..results import read_json, versions, write_json
 from .data import DataBin
 from .models import new_model
 from .output import Analysis, Picture
 from .probe import loss_of
 from .subjects import (
+    NEW_MODELS,
     add_data,
     add_models,
     check_positive,
@@ -38,6 +39,9 @@ from .subjects import (
     settings_of,
     values_of,
 )
+
+#: Makes the default architecture small enough for a dozen trainings on a laptop.
+NARROW = ["encoder.embed_dim=64", "encoder.ffn_embed_dim=128"]
 
 #: Measurements of the validation loss in a training.
 POINTS = 10
@@ -124,10 +128,12 @@ def perform(trial: Trial, options: Mapping[str, Any]) -> dict[str, Any]:
     """Train one model, or read what an earlier call has found; for a process of its own.
 
     Args:
-        options: ``data``, ``folder``, ``updates``, ``lr``, ``max_tokens``, ``arch``, ``values``.
+        options: ``data``, ``folder``, ``updates``, ``lr``, ``max_tokens``, ``valid_batches``,
+            ``arch``, ``values``; whatever else decides about the outcome.
 
     Returns:
-        ``settings``, and at ``valid`` the losses by update.
+        ``settings``, at ``valid`` the losses by update, null where they are not finite, and the
+        ``minutes`` that the training took.
     """
     settings = {
         **trial._asdict(),
@@ -137,6 +143,7 @@ def perform(trial: Trial, options: Mapping[str, Any]) -> dict[str, Any]:
     known = read_json(path)
     if known and known["settings"] == settings:
         return known
+    start = time.monotonic()
     logging.disable(logging.INFO)
     torch.set_num_threads(1)
     data = DataBin(options["data"])
@@ -145,26 +152,25 @@ def perform(trial: Trial, options: Mapping[str, Any]) -> dict[str, Any]:
         data, trial.connection, layers, trial.seed, options["arch"], options["values"]
     )
     batches = data.batches("train", options["max_tokens"], trial.seed)
-    valid = islice(data.once("valid", options["max_tokens"]), options["valid_batches"])
+    valid = data.once("valid", options["max_tokens"], options["valid_batches"])
     torch.manual_seed(trial.seed)
     losses = {}
     for update, bits in train(
         model, batches, valid, options["updates"], options["lr"], trial.warmup
     ):
-        losses[update] = bits
+        losses[str(update)] = bits if math.isfinite(bits) else None
         print(f"{trial}: {bits:.2f} bits after {update} of {options['updates']}", flush=True)
-    found = {"settings": settings, "valid": {str(update): bits for update, bits in losses.items()}}
+    minutes = round((time.monotonic() - start) / 60, 2)
+    found = {"settings": settings, "valid": losses, "minutes": minutes}
     write_json(path, found)
     return found
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
-    add_models(parser, depths="6 18")
+    add_models(parser)
+    parser.epilog = f"The default --arch is made narrower: --set {' --set '.join(NARROW)}."
     whole = {"type": int, "metavar": "N"}
-    parser.set_defaults(
-        set=["encoder.embed_dim=64", "encoder.ffn_embed_dim=128"],
-    )
     parser.add_argument(
         "--warmups",
         default="0 100",
@@ -187,7 +193,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--valid-batches",
         **whole,
         default=10,
-        help="to measure the validation loss on (default: %(default)s)",
+        help="to measure the validation loss on, chosen at random (default: %(default)s)",
     )
     parser.add_argument(
         "--at-once",
@@ -209,6 +215,8 @@ def run(args: argparse.Namespace) -> Analysis:
             depths_of(args.depths), warmups, connections_of(args.connections), seeds
         )
     ]
+    if args.arch == NEW_MODELS["arch"]:
+        args.set = [*NARROW, *args.set]
     folder = args.out / "trainability"
     folder.mkdir(parents=True, exist_ok=True)
     options = {
@@ -217,6 +225,8 @@ def run(args: argparse.Namespace) -> Analysis:
         **{key: getattr(args, key) for key in ("updates", "lr", "max_tokens", "valid_batches")},
         "arch": args.arch,
         "values": values_of(args),
+        "data_sha256": data.digest(),
+        "versions": versions(),
     }
     for connection, layers in {(trial.connection, trial[1:3]): None for trial in trials}:
         # What cannot be trained is refused before the first training.
@@ -230,24 +240,30 @@ def run(args: argparse.Namespace) -> Analysis:
     numbers = {
         "unigram_bits": unigram,
         "trials": [
-            {**trial._asdict(), "valid": curve, "failed": failed(curve, unigram)}
-            for trial, curve in found.items()
+            {
+                **trial._asdict(),
+                "valid": one["valid"],
+                "failed": failed(one["valid"], unigram),
+                "minutes": one["minutes"],
+            }
+            for trial, one in found.items()
         ],
     }
+    curves = {trial: one["valid"] for trial, one in found.items()}
     return Analysis(
         name="trainability",
         title="Trainability",
         settings=settings_of(args, data),
-        tables=[table(found, unigram, args)],
-        pictures=[picture(found, unigram, args)],
+        tables=[table(curves, unigram, args)],
+        pictures=[picture(curves, unigram, args)],
         numbers=numbers,
     )
 
 
 def perform_all(
     trials: Iterable[Trial], options: Mapping[str, Any], at_once: int
-) -> dict[Trial, dict[str, float]]:
-    """The validation losses of all trials, by update."""
+) -> dict[Trial, dict[str, Any]]:
+    """What ``perform`` has found, for all trials."""
     start, done = time.monotonic(), {}
     trials = list(trials)
     # The longest first, so that none of them is left alone at the end.
@@ -260,7 +276,7 @@ def perform_all(
             while running:
                 ended, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in ended:
-                    done[running.pop(future)] = future.result()["valid"]
+                    done[running.pop(future)] = future.result()
                 minutes = (time.monotonic() - start) / 60
                 print(f"{len(done)} of {len(trials)} done in {minutes:.1f} minutes", flush=True)
         except BaseException:
@@ -271,9 +287,10 @@ def perform_all(
     return {trial: done[trial] for trial in trials}
 
 
-def failed(curve: Mapping[str, float], unigram_bits: float) -> bool:
+def failed(curve: Mapping[str, float | None], unigram_bits: float) -> bool:
     """Whether a training has not left the level of the units' frequencies."""
-    return learnt_nothing(list(curve.values())[-1], unigram_bits)
+    last = list(curve.values())[-1]
+    return last is None or learnt_nothing(last, unigram_bits)
 
 
 def numbers_of(flag: str, text: str) -> list[int]:
@@ -284,7 +301,7 @@ def numbers_of(flag: str, text: str) -> list[int]:
 
 
 def table(
-    found: Mapping[Trial, Mapping[str, float]], unigram: float, args: argparse.Namespace
+    found: Mapping[Trial, Mapping[str, float | None]], unigram: float, args: argparse.Namespace
 ) -> Table:
     settings = list(dict.fromkeys(trial.setting for trial in found))
     cells: dict[str, dict[str, list[float]]] = {}
@@ -316,7 +333,7 @@ def cell(losses: list[float]) -> str:
 
 
 def picture(
-    found: Mapping[Trial, Mapping[str, float]], unigram: float, args: argparse.Namespace
+    found: Mapping[Trial, Mapping[str, float | None]], unigram: float, args: argparse.Namespace
 ) -> Picture:
     panels = []
     for setting in dict.fromkeys(trial.setting for trial in found):
@@ -327,7 +344,8 @@ def picture(
                 for trial, curve in found.items()
                 if (trial.connection, trial.setting) == (connection, setting)
             ]
-            shared = set.intersection(*(set(curve) for curve in seeds)) if seeds else set()
+            finite = [{u for u, bits in curve.items() if bits is not None} for curve in seeds]
+            shared = set.intersection(*finite) if seeds else set()
             curves[connection] = {
                 int(update): mean(curve[update] for curve in seeds) for update in shared
             }

@@ -3,6 +3,7 @@
 import argparse
 import difflib
 from dataclasses import dataclass, field, fields
+from typing import get_args
 
 from fairseq.models.transformer import TransformerConfig
 from omegaconf import OmegaConf
@@ -11,6 +12,13 @@ from ..connections import REGISTRY
 from ..errors import UsageError
 
 NESTED = ("encoder", "decoder", "quant_noise")
+
+#: By the type of a field, what a YAML may have for it, and what that is called.
+KINDS = {
+    bool: (bool, "true or false"),
+    int: (int, "a whole number"),
+    float: ((int, float), "a number"),
+}
 
 #: Fields of fairseq's configuration that would be ignored or fail later on: by name, the value
 #: that asks for nothing, and what to say of others.
@@ -120,11 +128,11 @@ def read(args):
     """The checked configuration, from the flags of a command or the ``model`` part of a YAML.
 
     Raises:
-        UsageError: a key or a combination of values that means nothing here.
+        UsageError: a key, a value or a combination of values that means nothing here.
     """
     if OmegaConf.is_config(args):
         args = argparse.Namespace(**flatten(args))
-        check_keys(vars(args))
+        check_values(vars(args))
     cfg = config_class().from_namespace(args)
     for side in (cfg.encoder, cfg.decoder):
         # fairseq's flag gives a list, and fairseq's model wants to split a string.
@@ -134,18 +142,27 @@ def read(args):
     return cfg
 
 
-def check_keys(keys) -> None:
-    """Refuses a key of a YAML that no part of the configuration has."""
-    known = {"_name", "arch"}
+def check_values(values) -> None:
+    """Refuses what a command's flags cannot be, and a YAML's keys can: unknown, or no number."""
+    known = {"_name": str, "arch": str}
     for entry in fields(config_class()):
         nested = getattr(entry.type, "__dataclass_fields__", {}) if entry.name in NESTED else {}
-        known.update(f"{entry.name}_{name}" for name in nested)
-        known.add(entry.name)
-    for key in keys:
+        known.update((f"{entry.name}_{name}", field.type) for name, field in nested.items())
+        known[entry.name] = entry.type
+    # What the decoder is not told it takes from the encoder, and so do mistakes.
+    for key, value in sorted(values.items(), key=lambda item: item[0].startswith("decoder")):
         if key not in known:
             guess = difflib.get_close_matches(key, known, n=1)
             hint = f"; did you mean model.{guess[0]}?" if guess else ""
             raise UsageError(f"unknown key model.{key} in the configuration{hint}")
+        optional = get_args(known[key])
+        if value is None and type(None) in optional:
+            continue
+        kind = optional[0] if optional else known[key]
+        kinds, what = KINDS.get(kind, (object, ""))
+        # For Python a bool is a number.
+        if not isinstance(value, kinds) or (isinstance(value, bool) and kind in (int, float)):
+            raise UsageError(f"model.{key} has to be {what}, not {value!r}")
 
 
 def check(cfg) -> None:

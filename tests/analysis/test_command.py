@@ -86,6 +86,53 @@ def test_trainability(toy_run, tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_trainability_of_another_text_begins_anew(toy_run, tmp_path):
+    shutil.copytree(toy_run.data, tmp_path / "bin")
+    flags = ["trainability", "--data", str(tmp_path / "bin"), "--out", str(tmp_path), *SMALL]
+    flags += ["--connections", "post", "--depths", "1", "--warmups", "0", "--updates", "2"]
+
+    def losses():
+        main(flags)
+        (trial,) = json.loads((tmp_path / "trainability.json").read_text())["numbers"]["trials"]
+        return trial["valid"]
+
+    first = losses()
+    for suffix in ("bin", "idx"):
+        for lang in ("de", "en"):
+            name = f"de-en.{lang}.{suffix}"
+            shutil.copy(tmp_path / "bin" / f"valid.{name}", tmp_path / "bin" / f"train.{name}")
+    assert losses() != first
+
+
+@pytest.mark.slow
+def test_narrow_only_by_default(toy_run, tmp_path):
+    """Another architecture has its own width, and a width that is asked for is had."""
+    flags = ["trainability", "--data", str(toy_run.data), "--out", str(tmp_path)]
+    flags += ["--connections", "post", "--depths", "1", "--warmups", "0", "--updates", "1"]
+    for more, values in (
+        ([], {"encoder.embed_dim": 64, "encoder.ffn_embed_dim": 128}),
+        (
+            ["--set", "encoder.embed_dim=16"],
+            {"encoder.embed_dim": 16, "encoder.ffn_embed_dim": 128},
+        ),
+        (["--arch", "residual_transformer_iwslt_de_en"], {}),
+    ):
+        main([*flags, *more])
+        (path,) = (tmp_path / "trainability").iterdir()
+        assert json.loads(path.read_text())["settings"]["values"] == values
+
+
+@pytest.mark.slow
+def test_a_few_batches_are_not_the_shortest(toy_run):
+    data = DataBin(toy_run.data)
+    whole = [batch["net_input"]["src_tokens"].size(1) for batch in data.once("train", 20)]
+    few = [batch["net_input"]["src_tokens"].size(1) for batch in data.once("train", 20, 5)]
+    assert len(few) == 5 < len(whole) and whole == sorted(whole) and few != whole[:5]
+    assert few == [b["net_input"]["src_tokens"].size(1) for b in data.once("train", 20, 5)]
+    assert len(list(data.once("train", 20, 1000))) == len(whole)
+
+
+@pytest.mark.slow
 def test_entropy_of_the_units(toy_run):
     """As the text has it: words and ends of sentences."""
     counts: dict = {}
@@ -108,9 +155,18 @@ def test_entropy_of_the_units(toy_run):
         (["--split", "test"], "has no split test"),
         (["--set", "nosuch=1"], "unknown key model.nosuch"),
         (["--set", "encoder.embed_dim"], "write KEY=VALUE"),
+        (["--set", "encoder.layers=3"], "--set encoder.layers=3: say it by --depths"),
+        (["--set", "residual_connection=pre"], "say it by --connections"),
+        (["--set", "encoder=3"], "encoder.KEY=VALUE"),
+        (["--set", "dropout=abc"], "model.dropout has to be a number, not 'abc'"),
+        (["--set", "dropout=[1"], "is no value of a YAML"),
+        (["--arch", "nosuch"], "--arch nosuch: give one of residual_transformer "),
+        (["--arch", "transformer"], "--arch transformer: give one of"),
         (["--checkpoints", "nowhere.pt"], "nowhere.pt can't be read"),
-        (["--batches", "0"], "--batches has to be above 0"),
-        (["--max-tokens", "0"], "--max-tokens has to be above 0"),
+        (["--checkpoints", "nowhere.pt", "--depths", "3"], "--depths is for new models"),
+        (["--batches", "0"], "--batches has to be a number above 0"),
+        (["--max-tokens", "0"], "--max-tokens has to be a number above 0"),
+        (["--max-tokens", "2"], "--max-tokens 2: the longest pair of .*valid, has . tokens"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -119,6 +175,31 @@ def test_wrong_use_is_one_line(toy_run, tmp_path, flags, said):
         main(["gradients", "--data", str(toy_run.data), "--out", str(tmp_path / "out"), *flags])
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["adam", "--scales", "1 nan"], "--scales '1 nan': write numbers above 0"),
+        (["adam", "--eps", "nan"], "--eps has to be a number above 0"),
+        (["trainability", "--lr", "nan"], "--lr has to be a number above 0"),
+        (["trainability", "--lr", "inf"], "--lr has to be a number above 0"),
+    ],
+    ids=" ".join,
+)
+def test_numbers_that_are_none(toy_run, tmp_path, flags, said):
+    with pytest.raises(UsageError, match=said):
+        main([*flags, "--data", str(toy_run.data), "--out", str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_nowhere_to_write_to(tmp_path, place):
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(UsageError, match=f"--out .*{place}: .*file: Not a directory"):
+        main(["gradients", "--data", "nowhere", "--out", str(tmp_path / place)])
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.slow
@@ -183,7 +264,7 @@ def test_empty_split(toy_run, monkeypatch):
 def test_a_loss_that_is_not_a_number_has_failed():
     from residual_fairseq.analysis.trainability import cell, failed
 
-    assert failed({"4": 7.0, "8": float("nan")}, 8.0) and failed({"4": 7.95}, 8.0)
+    assert failed({"4": 7.0, "8": None}, 8.0) and failed({"4": 7.95}, 8.0)
     assert not failed({"4": 9.0, "8": 7.8}, 8.0)
     assert cell([float("nan")]) == "failed" and cell([5.0, 6.0]) == "5.50"
     assert cell([5.0, float("nan"), 6.0]) == "5.50 (1 of 3 failed)"

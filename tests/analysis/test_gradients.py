@@ -8,6 +8,7 @@ import toy
 
 from residual_fairseq.analysis.adam import adam_updates
 from residual_fairseq.analysis.gradients import gradient_norms, measure, summary
+from residual_fairseq.analysis.probe import prepare
 from residual_fairseq.analysis.representations import similarities
 
 BATCH = toy.sample()
@@ -21,12 +22,14 @@ def loss_by_hand(model, batch):
     return -logits.log_softmax(-1)[words].gather(1, target[words][:, None]).mean()
 
 
-def shifted_loss(model, layer, shift):
-    """The loss where the main stream that enters a layer is shifted."""
+def shifted_loss(model, layer, *shifts):
+    """The loss where streams that enter a layer, the main one first, are shifted."""
 
     def add(module, arguments):
-        main, *others = arguments[0]
-        return ([main + shift, *others], *arguments[1:])
+        streams = list(arguments[0])
+        for i, shift in enumerate(shifts):
+            streams[i] = streams[i] + shift
+        return (streams, *arguments[1:])
 
     handle = layer.register_forward_pre_hook(add)
     try:
@@ -70,7 +73,19 @@ def test_norms_of_streams(connection):
                 above, below = (shifted_loss(model, layer, sign * step) for sign in (1, -1))
             expected = ((above - below) / 2e-4).item()
             assert found[stack]["stream"][i].item() == pytest.approx(expected, rel=1e-3)
-            assert found[stack]["streams"][i] >= found[stack]["stream"][i] * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(("connection", "streams"), [("post", 1), ("residual", 2)])
+def test_norm_of_all_streams(connection, streams):
+    model = toy.model(connection).double()
+    found = gradient_norms(model, BATCH)
+    for stack, tokens in (("encoder", "src_tokens"), ("decoder", "prev_output_tokens")):
+        B, T = BATCH["net_input"][tokens].shape
+        for i, layer in enumerate(getattr(model, stack).layers):
+            shifts = [torch.zeros(T, B, 32).double().requires_grad_() for _ in range(streams)]
+            gradients = torch.autograd.grad(shifted_loss(model, layer, *shifts), shifts)
+            expected = torch.stack(gradients).norm().item()
+            assert found[stack]["streams"][i].item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_mean_over_batches():
@@ -86,7 +101,7 @@ def test_mean_over_batches():
 
 
 PROBES = {
-    "gradients": lambda model: gradient_norms(model, BATCH),
+    "gradients": lambda model: measure(model, [BATCH]),
     "adam": lambda model: adam_updates(model, [BATCH]),
     "representations": lambda model: similarities(model, [BATCH]),
 }
@@ -135,9 +150,10 @@ def test_no_gradient_in_the_first_layer():
     assert summary(torch.tensor([[0.0, 2.0]]))["last_by_first"] is None
 
 
-def test_looking_at_a_new_model_does_not_measure_by_itself():
+@pytest.mark.parametrize("probe", PROBES)
+def test_looking_at_a_new_model_does_not_measure_by_itself(probe):
     model = toy.model("admin").train()
-    gradient_norms(model, BATCH)
+    PROBES[probe](model)
     assert not model.profiled
-    measure(model, [BATCH])
+    prepare(model, BATCH)
     assert model.profiled and model.decoder.layers[1].ffn_connection.is_profiled

@@ -227,23 +227,57 @@ def test_wrong_use(tmp_path, folder):
         report(folder, "--out", tmp_path / "file")
 
 
-@pytest.mark.slow
-def test_columns_sort_in_a_browser(tmp_path):
+@pytest.fixture
+def shown(tmp_path):
+    """Shows a page in a browser, of some width; gives what the page is then.
+
+    With a script of the test in it, the page is without its own policy.
+    """
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no Chromium on this machine")
-    write_analysis(tmp_path)
-    report(tmp_path)
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
 
-    def shown(text):
+    def show(text, script=None, width=1000):
+        if script is not None:
+            text = re.sub("<meta http-equiv.*?>", "", text)
+            text = text.replace("</body>", f"<script>{script}</script></body>")
         path = Path(tmp_path, "shown.html")
         path.write_text(text, encoding="utf-8")
         flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/user"]
-        command = [browser, *flags, "--dump-dom", path.as_uri()]
+        command = [browser, *flags, f"--window-size={width},900", "--dump-dom", path.as_uri()]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
         return Page(done.stdout)
 
+    return show
+
+
+@pytest.mark.slow
+def test_fits_a_phone_in_a_browser(tmp_path, shown):
+    wide = Table("wide", [f"a column {i}" for i in range(30)], [["12345678"] * 30] * 3, [])
+    write_analysis(tmp_path, wide)
+    report(tmp_path)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    script = """
+        const box = document.querySelector("table").parentElement;
+        document.title = [
+            window.innerWidth, document.documentElement.scrollWidth,
+            box.clientWidth, box.scrollWidth, box.tabIndex,
+            document.images[0].clientWidth, document.images[0].parentElement.clientWidth,
+        ].join(" ");
+    """
+    (title,) = shown(text, script, width=500).texts["title"]
+    window, page, box, table, tab, picture, frame = map(int, title.split())
+    assert window <= 500 and page <= window, "the page itself scrolls sideways"
+    assert box <= window < table and tab == 0, "the table does not scroll in its box"
+    # Wider than a phone, so that it can be read.
+    assert frame <= window < picture
+
+
+@pytest.mark.slow
+def test_columns_sort_in_a_browser(tmp_path, shown):
+    write_analysis(tmp_path)
+    report(tmp_path)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
     # Under its own policy, the page's script has run.
     assert [button["type"] for button in shown(text).all("button")] == ["button", "button"]
     for clicks, order in (
@@ -252,11 +286,7 @@ def test_columns_sort_in_a_browser(tmp_path):
         ("110", [HOSTILE, "1e-05", "9.5 ± 0.1", "1,200"]),
     ):
         script = "".join(f"document.querySelectorAll('th button')[{i}].click();" for i in clicks)
-        page = shown(
-            re.sub("<meta http-equiv.*?>", "", text).replace(
-                "</body>", f"<script>{script}</script></body>"
-            )
-        )
+        page = shown(text, script)
         assert [row[1] for row in page.tables[0][1:]] == order
         sorts = [th.get("aria-sort") for th in page.all("th") if th["scope"] == "col"]
         assert (

@@ -20,7 +20,7 @@ def test_layers_that_do_nothing_have_the_same_input():
         curves = {name: c for name, c in found[stack].items() if name != "stream"}
         assert len(curves) == sublayers
         for curve in curves.values():
-            for measure in ("cosine_next", "cosine_last", "cka_next"):
+            for measure in ("cosine_next", "cosine_last", "cka_next", "cka_last"):
                 assert curve[measure] == pytest.approx([1.0, 1.0], abs=1e-5)
         assert found[stack]["stream"]["update"] == pytest.approx([0.0] * 3, abs=1e-6)
 
@@ -49,6 +49,7 @@ def test_by_hand(monkeypatch):
     monkeypatch.setattr(representations, "read_batch", crafted(noise, [x, y]))
     found = similarities(None, [None])["encoder"]["self_attn"]
     assert found["cka_next"] == pytest.approx([cka(*noise[:2]), cka(*noise[1:])])
+    assert found["cka_last"] == pytest.approx([cka(noise[0], noise[2]), cka(*noise[1:])])
 
 
 def cka(x, y):

@@ -171,6 +171,27 @@ def test_unknown_key_of_a_yaml_is_refused():
         from_yaml("{_name: residual_transformer_tiny, encoder: {layer: 3}}")
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("dropout: abc", "model.dropout has to be a number, not 'abc'"),
+        ("dropout: null", "model.dropout has to be a number, not None"),
+        ("dropout: true", "model.dropout has to be a number, not True"),
+        ("encoder: {embed_dim: 64.5}", "model.encoder_embed_dim has to be a whole number"),
+        ("decoder: {layers: [2]}", r"model.decoder_layers has to be a whole number, not \[2\]"),
+        ("share_all_embeddings: 'yes'", "model.share_all_embeddings has to be true or false"),
+    ],
+)
+def test_value_of_a_yaml_that_is_of_another_kind(values, said):
+    with pytest.raises(UsageError, match=said):
+        from_yaml(f"{{_name: residual_transformer_tiny, {values}}}")
+
+
+def test_numbers_of_a_yaml():
+    values = "dropout: 0, adaptive_softmax_cutoff: null, encoder: {embed_dim: 64, layers: 2}"
+    assert from_yaml(f"{{_name: residual_transformer_tiny, {values}}}").cfg.encoder.layers == 2
+
+
 def test_connections_bring_their_flags(monkeypatch):
     assert "residual_stream_scale" in config_class().__dataclass_fields__
 
