@@ -64,8 +64,10 @@ def check_databin(text: Path, options: Options, databin: Path) -> dict:
     Returns:
         the size of the dictionary, of each language and (the target's) as "dictionary"; for each
         split and language the number of sentences and units (without end-of-sentence symbols),
-        and how many of the units are ``<unk>``; of train also the entropy of the units and ends of
-        sentences in bits, the loss of a model that has learned their frequencies and nothing else.
+        how many of the units are ``<unk>``, and what BPE joined they come to as "tokens", an
+        ``<unk>`` being one by itself, as fairseq-generate counts a reference; of train also the
+        entropy of the units and ends of sentences in bits, the loss of a model that has learned
+        their frequencies and nothing else.
 
     Raises:
         UsageError: a count differs, or a word of the text has become a special symbol.
@@ -79,6 +81,7 @@ def check_databin(text: Path, options: Options, databin: Path) -> dict:
         result[split] = {}
         for lang in options.languages:
             dictionary = dictionaries[lang]
+            continued = np.array([unit.endswith("@@") for unit in dictionary.symbols])
             subset = options.subsets.get(split, split)
             prefix = databin / f"{subset}.{options.source}-{options.target}.{lang}"
             dataset = indexed_dataset.make_dataset(str(prefix), impl="mmap")
@@ -116,6 +119,7 @@ def check_databin(text: Path, options: Options, databin: Path) -> dict:
             result[split][lang] = {
                 "sentences": len(expected),
                 "units": units,
+                "tokens": units - int(frequencies[continued].sum()),
                 "unk": unk,
                 "unk_rate": unk / units if units else 0.0,
             }

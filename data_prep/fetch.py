@@ -27,6 +27,10 @@ CONNECTIONS = 5
 BLOCK = 1 << 16
 
 
+class NotAvailable(UsageError):
+    """No address gives a file."""
+
+
 class Source(NamedTuple):
     """A file to download.
 
@@ -112,8 +116,8 @@ def fetch(source: Source, folder: Path) -> Path:
         the path of the file; it has the name of the ``otherwise`` that was taken, if one was.
 
     Raises:
-        UsageError: no address gives the file, the disk is full, or the file that is there already
-            is not the right one.
+        NotAvailable: no address gives the file.
+        UsageError: the disk is full, or the file that is there already is not the right one.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -140,7 +144,7 @@ def fetch(source: Source, folder: Path) -> Path:
             except _Failure as failure:
                 reason = f"{address}: {failure}"
                 print(f"WARNING: no {choice.name} from {reason}", file=sys.stderr)
-    raise UsageError(
+    raise NotAvailable(
         f"{source.name} could not be downloaded; tried last was {reason}. Get it another way and "
         "give it with --archive FILE"
     )

@@ -72,6 +72,7 @@ SOURCES = (
 )
 
 _LOGS = "public logs of fairseq's prepare-iwslt14.sh"
+_GENERATE = "public logs of fairseq-generate"
 _IWSLT16 = "IWSLT'16's files of the same sets"
 PUBLISHED = {
     "train": Published(174_443, _LOGS),
@@ -90,6 +91,8 @@ PUBLISHED = {
     "units of valid.en, with ends of sentences": Published(178_622, _LOGS),
     "units of test.de, with ends of sentences": Published(161_838, _LOGS),
     "units of test.en, with ends of sentences": Published(156_928, _LOGS),
+    "tokens of test.en for fairseq-generate": Published(131_156, _GENERATE),
+    "tokens of test.en for fairseq-generate, separate dictionaries": Published(131_161, _GENERATE),
     "separate dictionary of de": Published(8_848, _LOGS),
     "separate dictionary of en": Published(6_632, _LOGS),
 }
@@ -283,9 +286,12 @@ def counted(record: Mapping[str, Any]) -> dict[str, int]:
         "valid": counts["split"]["valid"]["pairs"],
         **units_with_ends(record),
     }
+    tokens = "tokens of test.en for fairseq-generate"
     if not record["options"]["joined_dictionary"]:
+        tokens += ", separate dictionaries"
         for lang, size in counts["binarise"]["dictionaries"].items():
             found[f"separate dictionary of {lang}"] = size
+    found[tokens] = counts["binarise"]["test"]["en"]["tokens"]
     return found
 
 

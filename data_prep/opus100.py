@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 
 from data_prep import command
 from data_prep.archives import Archive, damage_reported
-from data_prep.fetch import Source, facts, obtain, origins
+from data_prep.fetch import NotAvailable, Source, facts, fetch, obtain, origins
 from data_prep.multilingual import Pairs, describe, plan_of, prepare
 from data_prep.pipeline import Text
 from data_prep.published import Published, compare
@@ -22,6 +22,8 @@ from data_prep.text import check_parallel
 from residual_fairseq.errors import UsageError
 
 BASE = "https://object.pouta.csc.fi/OPUS-100/v1.0/opus-100-corpus-{}-v1.0.tar.gz"
+#: The same unpacked, without a checksum of its own.
+UNPACKED = "http://data.statmt.org/opus-100-corpus/v1.0/{}/{}/{}"
 #: The archive of all pairs.
 WHOLE = "opus-100-corpus-v1.0.tar.gz"
 SPLITS = {"train": "train", "valid": "dev", "test": "test"}
@@ -99,6 +101,37 @@ def files_of(pairs: Pairs, pair: str) -> dict[str, str]:
         for split in pairs.options(pair).splits
         for lang in pair.split("-")
     }
+
+
+def download(pairs: Pairs, folder: Path) -> list[Path]:
+    """The archive of each pair, or its unpacked files where that cannot be had.
+
+    Raises:
+        UsageError: neither can be, or as ``fetch``.
+    """
+    archives: dict[str, Path | None] = {}
+    unpacked: list[Path] = []
+    for pair in pairs.all:
+        source = source_of(pair)
+        kind = "zero-shot" if pair in ZERO_SHOT else "supervised"
+        files = [
+            Source(name, (UNPACKED.format(kind, pair, name),)) for name in files_of(pairs, pair)
+        ]
+        if source.name not in archives:
+            # What an earlier call has had to take is not looked for again.
+            there = [(folder / file.name).exists() for file in (source, *files)]
+            taken = all(there[1:]) and not there[0]
+            archives[source.name] = None if taken else fetch_if_available(source, folder)
+        if archives[source.name] is None:
+            unpacked += [fetch(file, folder) for file in files]
+    return [path for path in archives.values() if path] + unpacked
+
+
+def fetch_if_available(source: Source, folder: Path) -> Path | None:
+    try:
+        return fetch(source, folder)
+    except NotAvailable:
+        return None
 
 
 def given_files(archive: Path, pairs: Pairs) -> list[Path]:
@@ -244,11 +277,13 @@ def main(arguments: list[str] | None = None) -> None:
     pairs = read_options(args)
     if args.archive and not args.archive.exists():
         raise UsageError(f"--archive {args.archive}: no such file or folder")
-    sources = {source_of(pair).name: source_of(pair) for pair in pairs.all}
     folder = args.downloads / "opus100"
-    files = obtain(args.archive, list(sources.values()), folder)
     if args.archive:
+        sources = {source_of(pair).name: source_of(pair) for pair in pairs.all}
+        obtain(args.archive, list(sources.values()), folder)
         files = given_files(args.archive, pairs)
+    else:
+        files = download(pairs, folder)
     used = {file.name: facts(file) for file in files}
     text = Text(
         used,

@@ -25,7 +25,7 @@ class UsageError(SystemExit):
 
     def __reduce__(self):
         # From another process it would come with the beginning twice.
-        return UsageError, (self.message,)
+        return type(self), (self.message,)
 
 
 def shorten_file_errors() -> None:

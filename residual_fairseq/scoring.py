@@ -203,6 +203,11 @@ def primary_code(lang: str) -> str:
     return re.split("[-_]", lang)[0].lower()
 
 
+def has_spaces(lang: str) -> bool:
+    """Whether words of a language are apart; if not, a Moses token may be a whole sentence."""
+    return primary_code(lang) not in ("zh", "ja", "th", "lo", "km", "my")
+
+
 def bleu_tokenizer(lang: str) -> str:
     """The tokeniser of sacreBLEU for a language; see :func:`scores`."""
     lang = primary_code(lang)

@@ -40,6 +40,7 @@ from residual_fairseq.scoring import (
     comet_signature,
     compound_split_bleu,
     detokenize,
+    has_spaces,
     join_units,
     off_target,
     read_hypotheses,
@@ -133,7 +134,8 @@ class Training:
         options = self.corpus_record["options"]
         asked = {
             "cased_bleu": options["lowercase"],
-            "tokenised_bleu": options["tokenizer"] == "moses" or self.compound_split,
+            "tokenised_bleu": self.compound_split
+            or (options["tokenizer"] == "moses" and has_spaces(options["target"])),
             "compound_split_bleu": self.compound_split,
             "off_target": bool(self.language_samples()),
             "comet": self.comet is not None,

@@ -13,7 +13,7 @@ from web_server import Page, serve
 from data_prep import iwslt14
 from data_prep.archives import Archive
 from data_prep.fetch import facts, fetch
-from data_prep.iwslt14 import PUBLISHED, SOURCES, extract, inputs
+from data_prep.iwslt14 import PUBLISHED, SOURCES, counted, extract, inputs
 from data_prep.published import compare
 from data_prep.text import check_parallel, normalise, read_lines
 from residual_fairseq.errors import UsageError
@@ -270,6 +270,23 @@ def test_published_counts_agree_with_each_other():
     cleaned = PUBLISHED["train cleaned"].count
     assert PUBLISHED["valid"].count == cleaned // 23
     assert PUBLISHED["train without valid"].count == cleaned - cleaned // 23
+
+
+@pytest.mark.parametrize(("joined", "published"), [(True, 131_156), (False, 131_161)])
+def test_tokens_of_the_reference_are_compared(joined, published):
+    facts = {"units": 1, "sentences": 1, "tokens": 131_156}
+    splits = {split: {"de": facts, "en": facts} for split in ("train", "valid", "test")}
+    record = {
+        "options": {"joined_dictionary": joined, "tests": ["test"]},
+        "counts": {
+            "extract": {"pairs": {}},
+            "drop": {"train": {"pairs": 0}},
+            "split": {"train": {"pairs": 0}, "valid": {"pairs": 0}},
+            "binarise": {**splits, "dictionaries": {}},
+        },
+    }
+    (line,) = [line for line in compare(counted(record), PUBLISHED) if "tokens" in line]
+    assert f"{published}" in line and line.startswith("WARNING") == (not joined)
 
 
 def test_a_small_archive_is_not_taken_for_the_published_one(tmp_path, out):

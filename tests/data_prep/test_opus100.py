@@ -1,8 +1,11 @@
 """OPUS-100: which pairs there are, and how they get out of their archives."""
 
+import hashlib
+
 import pytest
 from archives_made import opus100_archives, tar, unpack
 from full_disk import fill_disk, needs_dev_full
+from web_server import Page, serve
 
 from data_prep import opus100
 from data_prep.multilingual import Pairs, directions, shares
@@ -12,9 +15,11 @@ from data_prep.opus100 import (
     WHOLE,
     ZERO_SHOT,
     choose,
+    download,
     extract,
     files_of,
     given_files,
+    source_of,
 )
 from residual_fairseq.errors import UsageError
 
@@ -107,6 +112,41 @@ def test_unusable_archives_are_named(tmp_path):
         opus100.main(["--archive", str(tmp_path / "empty"), "--out", str(tmp_path / "o")])
     with pytest.raises(UsageError, match="nowhere: no such file"):
         opus100.main(["--archive", str(tmp_path / "nowhere"), "--out", str(tmp_path / "o")])
+
+
+@pytest.mark.parametrize("gone", ["opus-100-corpus-de-en", "opus-100-corpus-zeroshot"])
+def test_unpacked_files_take_the_place_of_an_archive(tmp_path, monkeypatch, gone):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    made = opus100_archives(lines=20)
+    pages = {name: Page(body) for name, body in made.items() if not name.startswith(gone)}
+    for archive in made.values():
+        pages |= {
+            name.removeprefix("opus-100-corpus/v1.0/"): Page(body)
+            for name, body in untar(archive).items()
+        }
+    facts = {
+        name: pair._replace(
+            archive_bytes=len(made[source_of(name).name]),
+            sha256=hashlib.sha256(made[source_of(name).name]).hexdigest(),
+        )
+        for name, pair in PAIRS.items()
+        if name in CHOSEN.all
+    }
+    monkeypatch.setattr(opus100, "PAIRS", facts)
+    folder = tmp_path / "downloads"
+    with serve(pages) as server:
+        monkeypatch.setattr(opus100, "BASE", server.address("opus-100-corpus-{}-v1.0.tar.gz"))
+        monkeypatch.setattr(opus100, "UNPACKED", server.address("{}/{}/{}"))
+        files = download(CHOSEN, folder)
+        (tmp_path / "out").mkdir()
+        assert extract(files, CHOSEN, tmp_path / "out")["de-fr"] == {"test": 12}
+        asked = len(server.requests)
+        assert download(CHOSEN, folder) == files and len(server.requests) == asked
+        (folder / files[-1].name).unlink()
+        del pages[next(path for path in pages if path.endswith(files[-1].name))]
+        with pytest.raises(UsageError, match=f"{files[-1].name} could not be downloaded"):
+            download(CHOSEN, folder)
+    assert len(files) == (3 + 6 if gone.endswith("de-en") else 3 + 2)
 
 
 @needs_dev_full

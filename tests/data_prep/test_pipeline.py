@@ -296,6 +296,7 @@ def test_a_databin_is_counted(tmp_path):
     write_databin(tmp_path / "text", tmp_path / "bin")
     counts = check_databin(tmp_path / "text", Options("en", "de"), tmp_path / "bin")
     assert counts["dictionary"] == 6
+    counts["test"]["de"].pop("tokens")
     assert counts["test"]["de"] == {"sentences": 3, "units": 4, "unk": 2, "unk_rate": 0.5}
 
 
@@ -632,6 +633,14 @@ def test_the_databin_loads_in_fairseq(databin):
         for split in SPLITS
         for lang in ("en", "de")
     }
+    reference = [
+        task.target_dictionary.string(
+            task.dataset("test")[i]["target"], bpe_symbol="subword_nmt", escape_unk=True
+        ).split()
+        for i in range(9)
+    ]
+    facts = record["counts"]["binarise"]["test"]["de"]
+    assert facts["tokens"] == sum(map(len, reference)) < facts["units"]
     assert {key for key, n in unk.items() if n} == {("test", "de")}
     assert unk["test", "de"] == 1
 

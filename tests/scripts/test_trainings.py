@@ -131,6 +131,13 @@ def test_lower_cased_text_has_a_cased_score_too(translated):
     assert translated.complete
 
 
+@pytest.mark.parametrize(("lang", "tokenised"), [("zh_Hans", False), ("ko", True)])
+def test_moses_tokens_are_scored_where_words_are_apart(training, lang, tokenised):
+    options = {"source": "en", "target": lang, "tokenizer": "moses", "lowercase": False}
+    training = dataclasses.replace(training, corpus_record={"options": options})
+    assert ("tokenised_bleu" in training.metrics) == tokenised
+
+
 def test_translations_may_outlive_the_checkpoints(translated):
     before = translated.perform(None, {})
     (translated.folder / "checkpoints" / "checkpoint_best.pt").unlink()
