@@ -74,9 +74,9 @@ def test_findings_are_those_of_the_files_beside_them():
         assert all(map(same, row[1:], found)), row
     for label, stacks in findings("representations")["numbers"].items():
         for stack, parts in stacks.items():
-            (row,) = [row for row in rows if row[:2] == [label, stack]]
+            (row,) = [row for row in rows if (row[0].split(",")[0], row[1]) == (label, stack)]
             measures = {**parts["self_attn"], **parts["stream"]}
-            names = ("cosine_next", "cosine_last", "cka_next", "update")
+            names = ("cosine_next", "cosine_last", "cka_next", "cka_last", "update")
             found = [sum(measures[name]) / len(measures[name]) for name in names]
             assert all(map(same, row[2:], found)), row
     for scale, column in (("1", 2), ("1e-06", 3)):

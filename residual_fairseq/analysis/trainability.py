@@ -6,6 +6,7 @@ import argparse
 import logging
 import math
 import multiprocessing
+import multiprocessing.connection
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from itertools import product
 from pathlib import Path
 from statistics import mean
+from threading import Thread
 from typing import Any, NamedTuple
 
 import torch
@@ -269,8 +271,7 @@ def perform_all(
     # The longest first, so that none of them is left alone at the end.
     order = sorted(trials, key=lambda t: -(t.encoder_layers + t.decoder_layers))
     context = multiprocessing.get_context("spawn")
-    ignore = (signal.SIGINT, signal.SIG_IGN)
-    with ProcessPoolExecutor(at_once, context, signal.signal, ignore) as executor:
+    with ProcessPoolExecutor(at_once, context, end_with_parent) as executor:
         running = {executor.submit(perform, trial, options): trial for trial in order}
         try:
             while running:
@@ -285,6 +286,17 @@ def perform_all(
                 process.terminate()
             raise
     return {trial: done[trial] for trial in trials}
+
+
+def end_with_parent() -> None:
+    """Lets a process leave interrupts to its parent, and end when that has ended in any way."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def wait_for_end():
+        multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
+        os._exit(1)
+
+    Thread(target=wait_for_end, daemon=True).start()
 
 
 def failed(curve: Mapping[str, float | None], unigram_bits: float) -> bool:
