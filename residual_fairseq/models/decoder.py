@@ -77,6 +77,13 @@ class ResidualTransformerDecoder(TransformerDecoderBase):
             enc = encoder_out["encoder_out"][0]
         if encoder_out is not None and len(encoder_out["encoder_padding_mask"]) > 0:
             source_padding = encoder_out["encoder_padding_mask"][0]
+        if enc is not None and encoder_out is not None and "rows" in encoder_out:
+            if incremental_state is None or self.cross_self_attention:
+                rows = encoder_out["rows"][0]
+                enc = enc.index_select(1, rows)
+                if source_padding is not None:
+                    source_padding = source_padding.index_select(0, rows)
+        if source_padding is not None:
             encoder_mask = token_mask(source_padding)
 
         x = self.embed(prev_output_tokens, incremental_state)

@@ -8,6 +8,7 @@ from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor, nn
 
 from ..modules import EncoderLayer, WordPerturbation
+from ..modules.beams import regroup
 from ..modules.masks import token_mask
 from .places import connection_of_ends, connections_of_layer
 
@@ -25,6 +26,9 @@ class ResidualTransformerEncoder(TransformerEncoderBase):
     """
 
     _layers_built = 0
+
+    # TorchScript has no super() here.
+    select_sentences = TransformerEncoderBase.reorder_encoder_out
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
@@ -89,6 +93,32 @@ class ResidualTransformerEncoder(TransformerEncoderBase):
             "src_tokens": [],
             "src_lengths": [lengths],
         }
+
+    @torch.jit.export
+    def reorder_encoder_out(self, encoder_out: Dict[str, List[Tensor]], new_order):
+        """Follows the beams: row i becomes what row ``new_order[i]`` was.
+
+        As long as the rows of a sentence stay beside each other it is held once: ``rows`` is then
+        the sentence of each row, and everything else has one row a sentence. The decoder knows
+        what to make of it.
+
+        Args:
+            encoder_out: as ``forward`` returned it, or this.
+            new_order: ``(rows,)``.
+        """
+        sentences, beam = encoder_out["encoder_padding_mask"][0].size(0), 1
+        if "rows" in encoder_out:
+            beam = encoder_out["rows"][0].size(0) // sentences
+        selected, beam = regroup(new_order, sentences, beam)
+        if selected is not None:
+            encoder_out = self.select_sentences(encoder_out, selected)
+            sentences = selected.size(0)
+        rows = torch.arange(sentences, device=new_order.device).repeat_interleave(beam)
+        found: Dict[str, List[Tensor]] = {"rows": [rows]}
+        for key in encoder_out.keys():
+            if key != "rows":
+                found[key] = encoder_out[key]
+        return found
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str):
         """Gives weights under fairseq's names their names here."""

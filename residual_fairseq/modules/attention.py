@@ -8,6 +8,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from ..connections import Inside
+from .beams import moved_rows, regroup
 from .masks import causal_mask
 
 PLAIN = Inside()
@@ -61,7 +62,9 @@ class Attention(MultiheadAttention):
                 only what is new in it.
             mask: boolean, broadcastable to ``(B, H, T, S)``; True where a query may look.
             causal: a query looks at its own position and before. Not together with a mask.
-            incremental_state: keys and values of earlier steps, which this step adds to.
+            incremental_state: keys and values of earlier steps, which this step adds to. Those
+                of cross-attention stay the ones of the first step; of a beam's rows they are held
+                once, when T = 1 and the memory has fewer rows than the query.
             need_weights: also return the attention weights.
             scores: ``(B, H, T, S)``, of an earlier attention, to add to its own.
 
@@ -69,13 +72,16 @@ class Attention(MultiheadAttention):
             The output ``(T, B, C)``, the attention weights ``(H, B, T, S)`` or None, and the
             scores before mask and softmax ``(B, H, T, S)`` if it adds scores, else None.
         """
+        rows = query.size(1)
         if incremental_state is None:
             q, k, v = self.project(query, memory)
-            keys, values = self.split_heads(k), self.split_heads(v)
         else:
+            k, v = self.extend_cache(memory, incremental_state, rows)
+            if self.encoder_decoder_attention and k.size(1) != rows:
+                # The rows of a sentence are queries of one batch element.
+                query = query.view(k.size(1), -1, self.embed_dim).transpose(0, 1)
             q = self.q_proj(query)
-            keys, values = self.extend_cache(memory, incremental_state)
-        q = self.split_heads(q)
+        q, keys, values = self.split_heads(q), self.split_heads(k), self.split_heads(v)
 
         dropout = 0.0
         if self.training or self.dropout_module.apply_during_inference:
@@ -92,6 +98,10 @@ class Attention(MultiheadAttention):
                 q, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal
             )
         y = self.project_output(context.permute(2, 0, 1, 3))
+        if y.size(1) != rows:
+            y = y.transpose(0, 1).reshape(1, rows, self.embed_dim)
+            if weights is not None:
+                weights = weights.reshape(self.num_heads, rows, 1, -1)
         return y, weights if need_weights else None, scores if self.adds_scores else None
 
     def project_output(self, context: Tensor) -> Tensor:
@@ -141,27 +151,41 @@ class Attention(MultiheadAttention):
         return F.linear(x, weight, bias).chunk(len(projections), dim=-1)
 
     def extend_cache(
-        self, memory: Tensor, incremental_state: Dict[str, Dict[str, Optional[Tensor]]]
+        self,
+        memory: Tensor,
+        incremental_state: Dict[str, Dict[str, Optional[Tensor]]],
+        rows: int,
     ) -> Tuple[Tensor, Tensor]:
-        """Keys and values ``(B, H, S, C / H)`` of the earlier steps and of the new memory.
+        """Keys and values ``(S, B, C)`` of the earlier steps and of the new memory.
 
-        Those of cross-attention are there from the first step on.
+        They are in the first S places of longer tensors, so that a step writes what is new and
+        moves nothing else. Those of cross-attention are there from the first step on.
+
+        Args:
+            rows: of the queries.
         """
         saved = self._get_input_buffer(incremental_state)
+        if self.encoder_decoder_attention:
+            if "keys" not in saved:
+                saved["keys"], saved["values"] = self.k_proj(memory), self.v_proj(memory)
+                saved["beam"] = torch.tensor(rows // memory.size(1))
+                self._set_input_buffer(incremental_state, saved)
+            k, v = saved["keys"], saved["values"]
+            assert k is not None and v is not None
+            return k, v
+        k, v, length = self.k_proj(memory), self.v_proj(memory), 0
         keys: Optional[Tensor] = None
         values: Optional[Tensor] = None
-        if "prev_key" in saved:
-            keys, values = saved["prev_key"], saved["prev_value"]
-        if keys is not None and values is not None and self.encoder_decoder_attention:
-            return keys, values
-        k = self.split_heads(self.k_proj(memory))
-        v = self.split_heads(self.v_proj(memory))
-        if keys is not None and values is not None:
-            k = torch.cat([keys, k], dim=2)
-            v = torch.cat([values, v], dim=2)
-        saved["prev_key"], saved["prev_value"] = k, v
+        if "keys" in saved:
+            keys, values = saved["keys"], saved["values"]
+            before = saved["length"]
+            assert before is not None
+            length = int(before)
+        keys, values = append(keys, length, k), append(values, length, v)
+        length += k.size(0)
+        saved["keys"], saved["values"], saved["length"] = keys, values, torch.tensor(length)
         self._set_input_buffer(incremental_state, saved)
-        return k, v
+        return keys[:length], values[:length]
 
     @torch.jit.export
     def reorder_incremental_state(
@@ -173,10 +197,25 @@ class Attention(MultiheadAttention):
         stays, which is right only for beams that stay within their sentence.
         """
         saved = self._get_input_buffer(incremental_state)
-        for name in saved.keys():
-            cached = saved[name]
-            if cached is not None:
-                saved[name] = cached.index_select(0, new_order)
+        keys: Optional[Tensor] = None
+        values: Optional[Tensor] = None
+        if "keys" in saved:
+            keys, values = saved["keys"], saved["values"]
+        if keys is None or values is None:
+            return incremental_state
+        if self.encoder_decoder_attention:
+            before = saved["beam"]
+            assert before is not None
+            selected, beam = regroup(new_order, keys.size(1), int(before))
+            saved["beam"] = torch.tensor(beam)
+            if selected is not None:
+                keys, values = keys.index_select(1, selected), values.index_select(1, selected)
+        else:
+            before = saved["length"]
+            assert before is not None
+            keys = follow(keys, int(before), new_order)
+            values = follow(values, int(before), new_order)
+        saved["keys"], saved["values"] = keys, values
         return self._set_input_buffer(incremental_state, saved)
 
     def split_heads(self, x: Tensor) -> Tensor:
@@ -191,3 +230,39 @@ class Attention(MultiheadAttention):
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
         return torch.softmax(scores, dim=-1, dtype=torch.float32).type_as(scores)
+
+
+def append(cache: Optional[Tensor], length: int, x: Tensor, places: int = 32) -> Tensor:
+    """The cache with x ``(T, B, C)`` in its places from ``length`` on; a longer one if need be.
+
+    Args:
+        cache: ``(places, B, C)``, changed in place where that leaves no gradient behind.
+        length: how many places are taken.
+        places: that a new cache has at least; it doubles when they are taken.
+    """
+    end = length + x.size(0)
+    if x.requires_grad:
+        return x if cache is None else torch.cat([cache[:length], x])
+    if cache is None or cache.size(0) < end:
+        longer = x.new_empty(max(places, 2 * end), x.size(1), x.size(2))
+        if cache is not None:
+            longer[:length] = cache[:length]
+        cache = longer
+    cache[length:end] = x
+    return cache
+
+
+def follow(cache: Tensor, length: int, new_order: Tensor) -> Tensor:
+    """The cache ``(places, B, C)`` with its rows in another order; only those that move are copied.
+
+    Args:
+        length: how many places are taken.
+        new_order: by new row the old one.
+    """
+    moved = moved_rows(new_order, cache.size(1))
+    if moved is None or cache.requires_grad:
+        return cache.index_select(1, new_order)
+    if moved.numel() > 0:
+        taken = cache[:length]
+        taken.index_copy_(1, moved, taken.index_select(1, new_order.index_select(0, moved)))
+    return cache

@@ -240,7 +240,7 @@ class DecoderLayer(Layer):
         memory = x
         if self.cross_self_attention:
             # Step by step, the source is among the cached keys from the first step on.
-            if "prev_key" not in self.self_attn._get_input_buffer(incremental_state):
+            if "keys" not in self.self_attn._get_input_buffer(incremental_state):
                 assert encoder_out is not None
                 memory = torch.cat([encoder_out, x], dim=0)
         y, _, scores = self.self_attn(
