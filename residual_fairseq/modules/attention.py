@@ -76,12 +76,13 @@ class Attention(MultiheadAttention):
         if incremental_state is None:
             q, k, v = self.project(query, memory)
         else:
-            k, v = self.extend_cache(memory, incremental_state, rows)
-            if self.encoder_decoder_attention and k.size(1) != rows:
-                # The rows of a sentence are queries of one batch element.
-                query = query.view(k.size(1), -1, self.embed_dim).transpose(0, 1)
             q = self.q_proj(query)
+            k, v = self.extend_cache(memory, incremental_state, rows)
         q, keys, values = self.split_heads(q), self.split_heads(k), self.split_heads(v)
+        sentences = keys.size(0)
+        if sentences != rows:
+            # The rows of a sentence are queries of one batch element.
+            q = q.view(sentences, -1, self.num_heads, self.head_dim).transpose(1, 2)
 
         dropout = 0.0
         if self.training or self.dropout_module.apply_during_inference:
@@ -97,11 +98,11 @@ class Attention(MultiheadAttention):
             context = F.scaled_dot_product_attention(
                 q, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal
             )
-        y = self.project_output(context.permute(2, 0, 1, 3))
-        if y.size(1) != rows:
-            y = y.transpose(0, 1).reshape(1, rows, self.embed_dim)
+        if sentences != rows:
+            context = context.transpose(1, 2).reshape(rows, self.num_heads, 1, self.head_dim)
             if weights is not None:
                 weights = weights.reshape(self.num_heads, rows, 1, -1)
+        y = self.project_output(context.permute(2, 0, 1, 3))
         return y, weights if need_weights else None, scores if self.adds_scores else None
 
     def project_output(self, context: Tensor) -> Tensor:
