@@ -12,9 +12,11 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import torch
@@ -316,8 +318,8 @@ def comet_score(
             has them.
 
     Raises:
-        UsageError: unequal numbers of lines, COMET is not installed, or no such model, or the
-            encoder it is built on is not in Hugging Face's cache.
+        UsageError: unequal numbers of lines, COMET is not installed, or no such model, or it
+            cannot be loaded: mostly the encoder it is built on is not in Hugging Face's cache.
     """
     check_equally_many(hypotheses=hypotheses, references=references, sources=sources)
     check_comet(model)
@@ -325,10 +327,16 @@ def comet_score(
     from comet import load_from_checkpoint
 
     try:
-        loaded = load_from_checkpoint(str(model), local_files_only=True)
-    except OSError as error:
-        message = " ".join(str(error).split())
-        raise UsageError(f"COMET: {model}: its encoder is not on this machine: {message}") from None
+        # It looks two folders above the path as it is written.
+        loaded = load_from_checkpoint(str(model.absolute()), local_files_only=True)
+    except Exception as error:
+        # Which error it is if the encoder is missing depends on transformers' version: of 4.57
+        # it is an AttributeError about something else.
+        message = shorten(f"{type(error).__name__}: {error}", 400)
+        raise UsageError(
+            f"COMET: {model}: cannot be loaded; is its encoder (pretrained_model in hparams.yaml) "
+            f"on this machine? {message}"
+        ) from error
     data = [
         {"src": source, "mt": hypothesis, "ref": reference}
         for source, hypothesis, reference in zip(sources, hypotheses, references)
@@ -349,9 +357,14 @@ def check_comet(model: str | os.PathLike) -> None:
     for path in (Path(model), Path(model).absolute().parent.parent / "hparams.yaml"):
         if not path.is_file():
             raise UsageError(f"COMET: {path}: no such file; give the .ckpt of a downloaded model")
-    # To import it takes as long as fairseq.
     if find_spec("comet") is None:
-        raise UsageError("COMET is not installed: pip install unbabel-comet")
+        raise UsageError("COMET is not installed: pip install unbabel-comet 'setuptools<81'")
+    try:
+        import_module("comet")
+    except ImportError as error:
+        # torchmetrics, of the version that COMET 2.2 asks for, needs it; setuptools 82 dropped it.
+        advice = "; pip install 'setuptools<81'" if error.name == "pkg_resources" else ""
+        raise UsageError(f"COMET cannot be imported: {error}{advice}") from error
 
 
 @cache
