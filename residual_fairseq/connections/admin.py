@@ -31,8 +31,8 @@ class Admin(PostLN):
     Our own choices: ω is the sum of the measured ω_0, which is a buffer, and a parameter δ that
     starts at 0; training changes it as if it were one parameter, but that weight decay draws it
     to ω_0, and a half-precision optimizer's copy of the parameters, made before the first batch,
-    stays right. Data-parallel workers take the mean of their variances, where the public code
-    measures in a run of its own, on one GPU.
+    stays right. Data-parallel workers take what the first one has measured on its batch, so
+    that their number changes nothing; the public code measures in a run of its own, on one GPU.
 
     fairseq's ``--store-ema`` averages ω_0 with the weights, from its 1 before the measurement on;
     with ``--ema-start-update 2`` from the measured one on.
@@ -69,17 +69,17 @@ class Admin(PostLN):
         self.omega_0.copy_(square.sqrt())
         self.is_profiled.fill_(1)
         x = (self.omega_0 + self.delta) * x
-        return [self.layer_norm(x + y), mean_of_workers(variance(x) + variance(y))]
+        return [self.layer_norm(x + y), of_first_worker(variance(x) + variance(y))]
 
 
 def variance(x: Tensor) -> Tensor:
     return x.float().var(unbiased=False)
 
 
-def mean_of_workers(value: Tensor) -> Tensor:
+def of_first_worker(value: Tensor) -> Tensor:
+    """What the first worker has measured: so the number of workers changes nothing."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        torch.distributed.all_reduce(value)
-        value /= torch.distributed.get_world_size()
+        torch.distributed.broadcast(value, 0)
     return value
 
 
