@@ -66,9 +66,36 @@ def read_codes(codes: Path, vocabulary: Path | None = None, threshold: int = 1) 
         return BPE(file, vocab=units)
 
 
+class Segments(dict):
+    """The units of words, separated by spaces; a distinct word is split once, not at every place.
+
+    Args:
+        bpe: codes, and the vocabulary that filters them.
+    """
+
+    #: Words that are remembered at most, so that memory does not grow with the corpus.
+    ROOM = 1_000_000
+
+    def __init__(self, bpe: BPE) -> None:
+        super().__init__()
+        self.bpe = bpe
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= self.ROOM:
+            self.clear()
+        units = self[word] = " ".join(self.bpe.segment_tokens([word]))
+        return units
+
+    def split_line(self, line: str) -> str:
+        """What ``BPE.process_line`` makes of a line."""
+        if line != line.strip("\r\n "):
+            return self.bpe.process_line(line)
+        return " ".join([self[word] for word in line.split(" ") if word])
+
+
 def apply_codes(lines: Iterable[str], bpe: BPE, workers: int = 1) -> Iterator[str]:
     """Split tokens into BPE units; all but the last unit of a token end in "@@"."""
-    return map_lines(bpe.process_line, lines, workers)
+    return map_lines(Segments(bpe).split_line, lines, workers)
 
 
 def remove_codes(lines: Iterable[str]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import random
@@ -19,11 +20,19 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from full_disk import fill_disk, needs_dev_full
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import get_vocabulary
 
 from data_prep import pipeline, steps, text
 from data_prep.bilingual import main
-from data_prep.bpe import apply_codes, learn_codes, read_codes, remove_codes, write_vocabulary
+from data_prep.bpe import (
+    Segments,
+    apply_codes,
+    learn_codes,
+    read_codes,
+    remove_codes,
+    write_vocabulary,
+)
 from data_prep.databin import check_databin
 from data_prep.options import Options
 from data_prep.pipeline import prepare, read_folder
@@ -155,6 +164,18 @@ def test_no_tokenizer_leaves_lines_alone():
 
 
 # BPE
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(alphabet="ab -\r\t\u2028\xa0", max_size=12), max_size=20))
+def test_words_are_split_as_subword_nmt_splits_lines(lines):
+    codes = io.StringIO("#version: 0.2\na b\nab a</w>\nb b</w>\n")
+    plain = BPE(codes)
+    few = Segments(plain)
+    few.ROOM = 2
+    for segments in (Segments(plain), few):
+        assert list(map(segments.split_line, lines)) == list(map(plain.process_line, lines))
+    assert len(few) <= 2
 
 
 def test_a_language_gets_no_units_that_only_the_other_one_has(tmp_path):
