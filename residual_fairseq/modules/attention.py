@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from ..connections import Inside
 from .beams import moved_rows, regroup
@@ -147,9 +148,13 @@ class Attention(MultiheadAttention):
 
     @torch.jit.unused
     def project_together(self, x: Tensor, *projections):
-        weight = torch.cat([projection.weight for projection in projections])
-        bias = torch.cat([projection.bias for projection in projections])
-        return F.linear(x, weight, bias).chunk(len(projections), dim=-1)
+        weights = [projection.weight for projection in projections]
+        biases = [projection.bias for projection in projections]
+        if torch.is_autocast_enabled(x.device.type):
+            y = F.linear(x, torch.cat(weights), torch.cat(biases))
+        else:
+            y = JoinedLinear.apply(x, *weights, *biases)
+        return y.chunk(len(projections), dim=-1)
 
     def extend_cache(
         self,
@@ -231,6 +236,31 @@ class Attention(MultiheadAttention):
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
         return torch.softmax(scores, dim=-1, dtype=torch.float32).type_as(scores)
+
+
+class JoinedLinear(torch.autograd.Function):
+    """Several linear layers of one input as one matrix product, forward and backward.
+
+    Unlike ``linear`` of weights put together it keeps the weights themselves for the backward pass
+    and puts them together there again: a copy of them for every layer would outweigh its inputs.
+    """
+
+    @staticmethod
+    def forward(ctx, x: Tensor, *weights_and_biases: Tensor) -> Tensor:
+        half = len(weights_and_biases) // 2
+        weights, biases = weights_and_biases[:half], weights_and_biases[half:]
+        ctx.save_for_backward(x, *weights)
+        return F.linear(x, torch.cat(weights), torch.cat(biases))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient: Tensor):
+        x, *weights = ctx.saved_tensors
+        sizes = [weight.size(0) for weight in weights]
+        dx = gradient.matmul(torch.cat(weights)) if ctx.needs_input_grad[0] else None
+        dy = gradient.flatten(0, -2)
+        dweight, dbias = dy.t().matmul(x.flatten(0, -2)), dy.sum(0)
+        return (dx, *dweight.split(sizes), *dbias.split(sizes))
 
 
 def append(cache: Optional[Tensor], length: int, x: Tensor, places: int = 32) -> Tensor:
