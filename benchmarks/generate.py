@@ -136,7 +136,8 @@ def build(args, model, arch, dictionary):
 def as_fairseq(ours, dictionary) -> TransformerModel:
     """fairseq's own model with the same weights."""
     cfg = ours.cfg
-    before = cfg.residual_connection == "pre"
+    # Of the two that fairseq has, only Pre-LN has one there.
+    before = hasattr(ours.decoder.connection, "layer_norm")
     namespace = argparse.Namespace(
         arch="transformer",
         share_all_embeddings=cfg.share_all_embeddings,
