@@ -219,8 +219,9 @@ class Attention(MultiheadAttention):
         else:
             before = saved["length"]
             assert before is not None
-            keys = follow(keys, int(before), new_order)
-            values = follow(values, int(before), new_order)
+            moved = moved_rows(new_order, keys.size(1))
+            keys = follow(keys, int(before), new_order, moved)
+            values = follow(values, int(before), new_order, moved)
         saved["keys"], saved["values"] = keys, values
         return self._set_input_buffer(incremental_state, saved)
 
@@ -283,14 +284,14 @@ def append(cache: Optional[Tensor], length: int, x: Tensor, places: int = 32) ->
     return cache
 
 
-def follow(cache: Tensor, length: int, new_order: Tensor) -> Tensor:
+def follow(cache: Tensor, length: int, new_order: Tensor, moved: Optional[Tensor]) -> Tensor:
     """The cache ``(places, B, C)`` with its rows in another order; only those that move are copied.
 
     Args:
         length: how many places are taken.
         new_order: by new row the old one.
+        moved: the rows that are to be copied; None where the number of rows changes.
     """
-    moved = moved_rows(new_order, cache.size(1))
     if moved is None or cache.requires_grad:
         return cache.index_select(1, new_order)
     if moved.numel() > 0:
