@@ -14,26 +14,17 @@ import sys
 import time
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 
 import torch
-from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from fairseq.sequence_generator import SequenceGenerator
 from torch.profiler import ProfilerActivity, profile
+from train_step import new_model, random_batch, symbols
 
 from residual_fairseq import ResidualTransformerModel
 from residual_fairseq.analysis.data import DataBin
 from residual_fairseq.analysis.models import trained_model
-
-#: Our names of weights, and fairseq's.
-NAMES = {
-    "self_attn_connection.layer_norm": "self_attn_layer_norm",
-    "encoder_attn_connection.layer_norm": "encoder_attn_layer_norm",
-    "ffn_connection.layer_norm": "final_layer_norm",
-    "coder.connection.layer_norm": "coder.layer_norm",
-}
+from residual_fairseq.modules.layers import FAIRSEQ_NAMES
 
 
 def main() -> None:
@@ -65,8 +56,18 @@ def main() -> None:
         limits = {"max_len_a": 0, "max_len_b": 200}
     else:
         dictionary = symbols(args.vocabulary)
-        ours = build(args, ResidualTransformerModel, args.arch, dictionary)
-        batches = [random_batch(args, seed) for seed in range(args.batches)]
+        ours = new_model(
+            ResidualTransformerModel,
+            args.arch,
+            dictionary,
+            encoder_layers=args.layers,
+            decoder_layers=args.layers,
+            residual_connection=args.connection,
+        )
+        batches = [
+            {"net_input": dict(zip(("src_tokens", "src_lengths"), random_batch(args, seed)))}
+            for seed in range(args.batches)
+        ]
         # Without training there is no end of a sentence.
         limits = {"max_len_a": 1, "max_len_b": 0}
     theirs = as_fairseq(ours, dictionary)
@@ -111,69 +112,32 @@ def main() -> None:
         args.out.write_text(f"{json.dumps(record, indent=1)}\n")
 
 
-def symbols(size: int) -> Dictionary:
-    dictionary = Dictionary()
-    for i in range(size):
-        dictionary.add_symbol(str(i))
-    return dictionary
-
-
-def build(args, model, arch, dictionary):
-    """A new model of the asked depth."""
-    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    namespace = argparse.Namespace(
-        arch=arch,
-        encoder_layers=args.layers,
-        decoder_layers=args.layers,
-        share_all_embeddings=True,
-        residual_connection=args.connection,
-    )
-    ARCH_CONFIG_REGISTRY[arch](namespace)
-    torch.manual_seed(1)
-    return model.build_model(namespace, task)
-
-
 def as_fairseq(ours, dictionary) -> TransformerModel:
     """fairseq's own model with the same weights."""
-    cfg = ours.cfg
     # Of the two that fairseq has, only Pre-LN has one there.
     before = hasattr(ours.decoder.connection, "layer_norm")
-    namespace = argparse.Namespace(
-        arch="transformer",
-        share_all_embeddings=cfg.share_all_embeddings,
+    sizes = {
+        f"{side}_{key}": getattr(getattr(ours.cfg, side), key)
+        for side in ("encoder", "decoder")
+        for key in ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
+    }
+    model = new_model(
+        TransformerModel,
+        "transformer",
+        dictionary,
         encoder_normalize_before=before,
         decoder_normalize_before=before,
-        **{
-            f"{side}_{key}": getattr(getattr(cfg, side), key)
-            for side in ("encoder", "decoder")
-            for key in ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
-        },
+        **sizes,
     )
-    ARCH_CONFIG_REGISTRY["transformer"](namespace)
-    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    model = TransformerModel.build_model(namespace, task)
-    known = model.state_dict().keys()
-    weights = {}
+    theirs = model.state_dict()
     for name, value in ours.state_dict().items():
-        for our_name, fairseq_name in NAMES.items():
-            name = name.replace(our_name, fairseq_name)
-        if name in known:
-            weights[name] = value
-    model.load_state_dict({**model.state_dict(), **weights})
+        for fairseq_name, own in FAIRSEQ_NAMES.items():
+            name = name.replace(own, fairseq_name)
+        name = name.replace("coder.connection.layer_norm", "coder.layer_norm")
+        if name in theirs:
+            theirs[name] = value
+    model.load_state_dict(theirs)
     return model
-
-
-def random_batch(args, seed) -> dict:
-    """Sentences of half the length to the whole, padded on the left."""
-    generator = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(
-        args.length // 2, args.length + 1, (args.sentences,), generator=generator
-    )
-    lengths[0] = args.length
-    shape = (args.sentences, args.length)
-    tokens = torch.randint(4, args.vocabulary, shape, generator=generator)
-    tokens[torch.arange(args.length)[None] < args.length - lengths[:, None]] = 1
-    return {"net_input": {"src_tokens": tokens, "src_lengths": lengths}}
 
 
 def profiled(generator, model, net_input) -> str:

@@ -98,23 +98,34 @@ def saved_bytes(model, batch) -> int:
 
 def build(args, model, arch, **flags):
     """A model in training mode, of the architecture's size and the asked depth."""
-    dictionary = Dictionary()
-    for i in range(args.vocabulary):
-        dictionary.add_symbol(str(i))
-    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    namespace = argparse.Namespace(
-        arch=arch,
+    built = new_model(
+        model,
+        arch,
+        symbols(args.vocabulary),
         encoder_layers=args.layers,
         decoder_layers=args.layers,
         dropout=args.dropout,
         attention_dropout=args.attention_dropout,
-        share_all_embeddings=True,
         **flags,
     )
+    return built.to(device=args.device, dtype=getattr(torch, args.dtype)).train()
+
+
+def new_model(model, arch, dictionary, **flags):
+    """A model with one embedding for both languages, the same at every call."""
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    namespace = argparse.Namespace(arch=arch, share_all_embeddings=True, **flags)
     ARCH_CONFIG_REGISTRY[arch](namespace)
     torch.manual_seed(1)
-    built = model.build_model(namespace, task)
-    return built.to(device=args.device, dtype=getattr(torch, args.dtype)).train()
+    return model.build_model(namespace, task)
+
+
+def symbols(size: int) -> Dictionary:
+    """A dictionary of so many symbols besides fairseq's own."""
+    dictionary = Dictionary()
+    for i in range(size):
+        dictionary.add_symbol(str(i))
+    return dictionary
 
 
 def random_batch(args, seed):

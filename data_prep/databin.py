@@ -75,13 +75,16 @@ def check_databin(text: Path, options: Options, databin: Path) -> dict:
     dictionaries = {
         lang: Dictionary.load(str(databin / f"dict.{lang}.txt")) for lang in options.languages
     }
+    continued = {
+        lang: np.array([unit.endswith("@@") for unit in dictionary.symbols])
+        for lang, dictionary in dictionaries.items()
+    }
     sizes = {lang: len(dictionary) for lang, dictionary in dictionaries.items()}
     result: dict = {"dictionary": sizes[options.target], "dictionaries": sizes}
     for split in options.splits:
         result[split] = {}
         for lang in options.languages:
             dictionary = dictionaries[lang]
-            continued = np.array([unit.endswith("@@") for unit in dictionary.symbols])
             subset = options.subsets.get(split, split)
             prefix = databin / f"{subset}.{options.source}-{options.target}.{lang}"
             dataset = indexed_dataset.make_dataset(str(prefix), impl="mmap")
@@ -119,7 +122,7 @@ def check_databin(text: Path, options: Options, databin: Path) -> dict:
             result[split][lang] = {
                 "sentences": len(expected),
                 "units": units,
-                "tokens": units - int(frequencies[continued].sum()),
+                "tokens": units - int(frequencies[continued[lang]].sum()),
                 "unk": unk,
                 "unk_rate": unk / units if units else 0.0,
             }

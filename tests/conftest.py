@@ -2,6 +2,7 @@
 
 import os
 import random
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,13 @@ def fairseq(command, *flags):
         text=True,
         timeout=300,
     )
+
+
+def free_port():
+    """A port of this machine that nothing listens to."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def generate(run, path):

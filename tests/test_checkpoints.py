@@ -2,7 +2,6 @@ import argparse
 import ast
 import os
 import pickle
-import socket
 import tarfile
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 import torch
-from conftest import PLUGIN, ROOT, fairseq, generate
+from conftest import PLUGIN, ROOT, fairseq, free_port, generate
 from fairseq import checkpoint_utils
 from fairseq.models import FairseqEncoder
 from torch.serialization import get_unsafe_globals_in_checkpoint
@@ -362,9 +361,7 @@ def test_training_is_resumed(toy_run, tmp_path):
 def test_training_is_resumed_by_two_workers(toy_run, tmp_path):
     """The first worker reads the checkpoint and sends it to the second."""
     save_dir = copied(toy_run, tmp_path / "save")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
 
     def worker(rank):
         return fairseq(

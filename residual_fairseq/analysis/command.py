@@ -9,7 +9,6 @@ Usage::
 from __future__ import annotations
 
 import argparse
-import logging
 import shlex
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from ..errors import UsageError
 from . import adam, collect, compare, gradients, representations, trainability
+from .data import quieten
 
 #: The module of each subcommand: ``add_arguments``, and ``run``, which gives an `Analysis`, or
 #: ``main_of``, which writes files of its own; its docstring is the help.
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 help="for what comes of it (default: %(default)s)",
             )
     args = parser.parse_args(arguments)
-    logging.disable(logging.INFO)
+    quieten()
     try:
         written = perform(args, shlex.join(["residual-analyze", *arguments]))
     except KeyboardInterrupt:

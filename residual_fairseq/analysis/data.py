@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import warnings
 from itertools import count, islice
@@ -15,6 +16,12 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from ..divergence import unigram_bits
 from ..errors import UsageError
+
+
+def quieten() -> None:
+    """Leaves out what fairseq logs, and that memory it wants pinned has no GPU to be pinned for."""
+    logging.disable(logging.INFO)
+    warnings.filterwarnings("ignore", message=".*pin_memory")
 
 
 class DataBin:
@@ -116,10 +123,7 @@ class DataBin:
         iterator = self.task.get_batch_iterator(
             dataset, max_tokens=max_tokens, seed=seed, epoch=epoch, disable_iterator_cache=True
         )
-        with warnings.catch_warnings():
-            # fairseq asks for it on a machine without a GPU, too.
-            warnings.filterwarnings("ignore", message=".*pin_memory")
-            yield from iterator.next_epoch_itr(shuffle=shuffle)
+        yield from iterator.next_epoch_itr(shuffle=shuffle)
 
     def digest(self) -> str:
         """A fingerprint: of the dictionaries, of the lengths of all sentences, of the sizes."""

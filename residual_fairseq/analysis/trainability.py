@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import math
 import multiprocessing
 import multiprocessing.connection
@@ -27,7 +26,7 @@ from ..formats import Table
 from ..models import ResidualTransformerModel
 from ..plots import learning_curves
 from ..results import read_json, versions, write_json
-from .data import DataBin
+from .data import DataBin, quieten
 from .models import new_model
 from .output import Analysis, Picture
 from .probe import loss_of
@@ -146,7 +145,7 @@ def perform(trial: Trial, options: Mapping[str, Any]) -> dict[str, Any]:
     if known and known["settings"] == settings:
         return known
     start = time.monotonic()
-    logging.disable(logging.INFO)
+    quieten()
     torch.set_num_threads(1)
     data = DataBin(options["data"])
     layers = (trial.encoder_layers, trial.decoder_layers)
@@ -219,6 +218,7 @@ def run(args: argparse.Namespace) -> Analysis:
     ]
     if args.arch == NEW_MODELS["arch"]:
         args.set = [*NARROW, *args.set]
+    settings = settings_of(args, data)
     folder = args.out / "trainability"
     folder.mkdir(parents=True, exist_ok=True)
     options = {
@@ -227,7 +227,7 @@ def run(args: argparse.Namespace) -> Analysis:
         **{key: getattr(args, key) for key in ("updates", "lr", "max_tokens", "valid_batches")},
         "arch": args.arch,
         "values": values_of(args),
-        "data_sha256": data.digest(),
+        "data_sha256": settings["data_sha256"],
         "versions": versions(),
     }
     for connection, layers in {(trial.connection, trial[1:3]): None for trial in trials}:
@@ -255,7 +255,7 @@ def run(args: argparse.Namespace) -> Analysis:
     return Analysis(
         name="trainability",
         title="Trainability",
-        settings=settings_of(args, data),
+        settings=settings,
         tables=[table(curves, unigram, args)],
         pictures=[picture(curves, unigram, args)],
         numbers=numbers,

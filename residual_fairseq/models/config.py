@@ -13,10 +13,10 @@ from ..errors import UsageError
 
 NESTED = ("encoder", "decoder", "quant_noise")
 
-#: By the type of a field, what a YAML may have for it, and what that is called.
+#: By the type of a field, the types that a YAML may have for it, and what they are called.
 KINDS = {
-    bool: (bool, "true or false"),
-    int: (int, "a whole number"),
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
     float: ((int, float), "a number"),
 }
 
@@ -159,10 +159,9 @@ def check_values(values) -> None:
         if value is None and type(None) in optional:
             continue
         kind = optional[0] if optional else known[key]
-        kinds, what = KINDS.get(kind, (object, ""))
-        # For Python a bool is a number.
-        if not isinstance(value, kinds) or (isinstance(value, bool) and kind in (int, float)):
-            raise UsageError(f"model.{key} has to be {what}, not {value!r}")
+        # Not isinstance: for Python a bool is a number.
+        if kind in KINDS and type(value) not in KINDS[kind][0]:
+            raise UsageError(f"model.{key} has to be {KINDS[kind][1]}, not {value!r}")
 
 
 def check(cfg) -> None:

@@ -14,6 +14,15 @@ from ..connections import Connection, Inside
 from ..errors import UsageError
 from .attention import Attention
 
+#: Weights of a layer that fairseq has under another name: by that, the name here.
+FAIRSEQ_NAMES = {
+    "self_attn_layer_norm": "self_attn_connection.layer_norm",
+    "encoder_attn_layer_norm": "encoder_attn_connection.layer_norm",
+    "final_layer_norm": "ffn_connection.layer_norm",
+    "attn_ln": "self_attn.output_norm",
+    "c_attn": "self_attn.head_scale",
+}
+
 
 class Layer(nn.Module):
     """What the two layers share: the feed-forward sublayer, dropout, names of weights.
@@ -85,13 +94,7 @@ class Layer(nn.Module):
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> None:
         """Gives weights under fairseq's names of a layer their names here."""
-        for fairseq_name, own in (
-            ("self_attn_layer_norm", "self_attn_connection.layer_norm"),
-            ("encoder_attn_layer_norm", "encoder_attn_connection.layer_norm"),
-            ("final_layer_norm", "ffn_connection.layer_norm"),
-            ("attn_ln", "self_attn.output_norm"),
-            ("c_attn", "self_attn.head_scale"),
-        ):
+        for fairseq_name, own in FAIRSEQ_NAMES.items():
             for weight in ("", ".weight", ".bias"):
                 old = f"{name}.{fairseq_name}{weight}"
                 if old in state_dict:

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.multiprocessing
 import toy
+from conftest import free_port
 
 
 def scales(model):
@@ -99,12 +100,7 @@ def work(rank, port, folder):
 
 @pytest.mark.slow
 def test_workers_agree(tmp_path):
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(work, (port, tmp_path), nprocs=2)
+    torch.multiprocessing.spawn(work, (free_port(), tmp_path), nprocs=2)
     first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
     assert all(torch.equal(scale, second[name]) for name, scale in first.items())
     alone = toy.model("admin").train()

@@ -1,14 +1,13 @@
 """Two data-parallel workers train what one worker with twice the batches an update trains."""
 
 import os
-import socket
 import subprocess
 import sys
 
 import pytest
 import torch
 import toy
-from conftest import PLUGIN, ROOT
+from conftest import PLUGIN, ROOT, free_port
 
 FLAGS = (
     "--arch residual_transformer_tiny --share-all-embeddings --encoder-layers 2 --decoder-layers 2"
@@ -23,9 +22,7 @@ FLAGS = (
 def run(data, folder, ranks, *flags):
     """Trains every connection; by connection, what each of the workers has seen."""
     folder.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     connections = [name for name in toy.CONNECTIONS if not flags or name in toy.able(flags[0])]
     command = [sys.executable, str(ROOT / "tests" / "workers.py")]
     words = [data, "--user-dir", PLUGIN, *FLAGS, *flags[1:], "--", *connections]

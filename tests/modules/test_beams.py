@@ -97,11 +97,12 @@ def test_keys_of_the_source_are_held_once_a_sentence():
     assert beams["encoder_out"][0].size(1) == 2 and len(beams["rows"][0]) == 8
 
 
+@pytest.mark.parametrize("variant", [{}, {"cross_self_attention": True}], ids=str)
 @pytest.mark.parametrize("connection", toy.CONNECTIONS)
 @torch.no_grad()
-def test_rows_of_a_beam_are_those_of_a_repeated_sentence(connection):
+def test_rows_of_a_beam_are_those_of_a_repeated_sentence(connection, variant):
     """In one pass and step by step, with attention weights."""
-    model = toy.randomize(toy.model(connection), std=0.1).eval()
+    model = toy.randomize(toy.model(connection, **variant), std=0.1).eval()
     batch = toy.batch()
     order = torch.arange(3).repeat_interleave(2)
     tokens = torch.randint(5, 30, (6, 4), generator=torch.Generator().manual_seed(1))
